@@ -75,13 +75,13 @@ type GreyReleaseSpec struct {
 	// reserved and refused. Default: Canary.
 	Strategy Strategy `json:"strategy,omitempty"`
 
-	// Pods moved to the new version in each batch, at least 1. Not together with
+	// Pods moved to the new version in each batch, at least 1. Has no effect beside
 	// batches. Default: 25% of replicas, rounded up (3 of 10).
 	// +kubebuilder:validation:Minimum=1
 	BatchSize *int32 `json:"batchSize,omitempty"`
 
 	// Percent of replicas in the first batch, 0 to 100, rounded up to at least one
-	// pod. Not together with batches. Default: 0, no separate canary batch.
+	// pod. Has no effect beside batches. Default: 0, no separate canary batch.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	CanaryWeight int32 `json:"canaryWeight,omitempty"`
@@ -135,7 +135,7 @@ type GreyReleaseSpec struct {
 	// batches, soaks and approvals. The release stays on it until the field is
 	// removed. Revisions are listed in status.history. At least 1. Default: none.
 	// +kubebuilder:validation:Minimum=1
-	RollbackTo *int64 `json:"rollbackTo,omitempty"`
+	RollbackTo *int32 `json:"rollbackTo,omitempty"`
 
 	// Revisions to keep beside the stable, the target and the pinned one, 0 to 100.
 	// Default: 10.
