@@ -1,0 +1,122 @@
+package composite
+
+import (
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// DecodeSync reads a request to the sync or finalize hook. The only error is a
+// *BadRequestError; the package documentation says what is refused. The result
+// shares no memory with data.
+func DecodeSync[P, C any](data []byte) (*SyncRequest[P, C], error) {
+	// Pointers tell a null from an empty object: a null child would otherwise
+	// be an object without a name.
+	var wire struct {
+		Controller Controller               `json:"controller"`
+		Parent     *P                       `json:"parent"`
+		Children   map[string]map[string]*C `json:"children"`
+		Finalizing bool                     `json:"finalizing"`
+	}
+	if err := unmarshal(data, &wire); err != nil {
+		return nil, badRequest("sync", err)
+	}
+	if wire.Parent == nil {
+		return nil, badRequest("sync", errNoParent)
+	}
+	if wire.Children == nil {
+		return nil, badRequest("sync", errors.New("children is missing"))
+	}
+	children := make(map[string]map[string]C, len(wire.Children))
+	for _, kind := range slices.Sorted(maps.Keys(wire.Children)) {
+		group := wire.Children[kind]
+		children[kind] = make(map[string]C, len(group))
+		for _, key := range slices.Sorted(maps.Keys(group)) {
+			if group[key] == nil {
+				return nil, badRequest("sync", fmt.Errorf("children[%q][%q] is null", kind, key))
+			}
+			children[kind][key] = *group[key]
+		}
+	}
+	return &SyncRequest[P, C]{
+		Controller: wire.Controller,
+		Parent:     *wire.Parent,
+		Children:   children,
+		Finalizing: wire.Finalizing,
+	}, nil
+}
+
+// DecodeCustomize reads a request to the customize hook. The only error is a
+// *BadRequestError.
+func DecodeCustomize[P any](data []byte) (*CustomizeRequest[P], error) {
+	var wire struct {
+		Controller Controller `json:"controller"`
+		Parent     *P         `json:"parent"`
+	}
+	if err := unmarshal(data, &wire); err != nil {
+		return nil, badRequest("customize", err)
+	}
+	if wire.Parent == nil {
+		return nil, badRequest("customize", errNoParent)
+	}
+	return &CustomizeRequest[P]{Controller: wire.Controller, Parent: *wire.Parent}, nil
+}
+
+var errNoParent = errors.New("parent is missing")
+
+// unmarshal decodes with exact field names; see the package documentation.
+func unmarshal(data []byte, into any) error {
+	// The decoder would replace broken UTF-8 in silence, so that two different
+	// contents could become one.
+	if !utf8.Valid(data) {
+		return errors.New("not UTF-8")
+	}
+	return json.Unmarshal(data, into)
+}
+
+// badRequest makes one line for users of a decoder's error, in words of JSON
+// instead of Go types.
+func badRequest(hook string, err error) *BadRequestError {
+	reason := err.Error()
+	var wrongType *stdjson.UnmarshalTypeError
+	if errors.As(err, &wrongType) {
+		// Field has no map keys: a wrong number in any child reads
+		// "children.spec.replicas".
+		field := wrongType.Field
+		if field == "" {
+			field = "the request"
+		}
+		reason = fmt.Sprintf("%s: %s is no %s", field, wrongType.Value, jsonKind(wrongType.Type))
+	}
+	reason = strings.Join(strings.Fields(reason), " ")
+	return &BadRequestError{Reason: fmt.Sprintf("cannot decode %s request: %s", hook, reason)}
+}
+
+// jsonKind is what JSON calls the values that a Go type is decoded from.
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return jsonKind(t.Elem())
+	case reflect.Struct, reflect.Map:
+		return "object"
+	case reflect.Slice, reflect.Array:
+		return "array"
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "bool"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return fmt.Sprintf("whole number of %d bits", t.Bits())
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	}
+	return t.String()
+}
