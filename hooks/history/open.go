@@ -1,0 +1,113 @@
+package history
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"greyrelease.example.com/hooks/jsontree"
+)
+
+// has is a cheap look at whether a part is there. Inside JSON strings quotes
+// are escaped, so that the quoted key can't be part of another text.
+func (s Snapshot) has(key string) bool {
+	return bytes.Contains(s.object.Data, []byte(`"`+key+`"`)) ||
+		bytes.Contains(s.object.BinaryData, []byte(`"`+key+gzipSuffix+`"`))
+}
+
+// Spec is the full spec as it was. The error is a *BrokenError.
+func (s Snapshot) Spec() (json.RawMessage, error) {
+	_, spec, err := s.open()
+	return spec, err
+}
+
+// Content is the content of the stored spec, checked against the label. The
+// error is a *BrokenError.
+func (s Snapshot) Content() (Content, error) {
+	content, _, err := s.open()
+	return content, err
+}
+
+func (s Snapshot) open() (Content, json.RawMessage, error) {
+	spec, err := s.part(specKey)
+	if err != nil {
+		return Content{}, nil, s.broken(err)
+	}
+	content, err := IdentifySpec(spec)
+	if err != nil {
+		return Content{}, nil, s.broken(fmt.Errorf("%s: %w", specKey, err))
+	}
+	if content.Hash != s.Hash {
+		return Content{}, nil, s.broken(fmt.Errorf("%s has the hash %s and the label says %s", specKey, content.Hash, s.Hash))
+	}
+	return content, spec, nil
+}
+
+// Template is the pod template as it was rendered then. The error is a
+// *BrokenError; it is one as well when the template does not select the
+// revision.
+func (s Snapshot) Template() (json.RawMessage, error) {
+	text, err := s.part(templateKey)
+	if err != nil {
+		return nil, s.broken(err)
+	}
+	v, err := jsontree.Parse(text)
+	if err != nil {
+		return nil, s.broken(fmt.Errorf("%s: %w", templateKey, err))
+	}
+	if label, _ := v.At("metadata", "labels", RevisionLabel); label.Kind != jsontree.String || label.Text != s.Hash {
+		return nil, s.broken(fmt.Errorf("%s does not carry the label of revision %s", templateKey, s.Hash))
+	}
+	return text, nil
+}
+
+func (s Snapshot) broken(err error) error {
+	return &BrokenError{Name: s.Name, Number: s.Number, Reason: err.Error()}
+}
+
+// part finds a part in data or, unpacked, in binaryData.
+func (s Snapshot) part(key string) (json.RawMessage, error) {
+	if s.Broken != "" {
+		return nil, errors.New(s.Broken)
+	}
+	if text, found, err := member(s.object.Data, key); err != nil || found {
+		return json.RawMessage(text), err
+	}
+	text, found, err := member(s.object.BinaryData, key+gzipSuffix)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, errors.New("it has no " + key)
+	}
+	zipped, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s%s is no base64: %w", key, gzipSuffix, err)
+	}
+	unpacked, err := unpack(zipped)
+	if err != nil {
+		return nil, fmt.Errorf("cannot unpack %s%s: %w", key, gzipSuffix, err)
+	}
+	return unpacked, nil
+}
+
+// member reads one string out of a JSON object of strings.
+func member(object json.RawMessage, key string) (text string, found bool, err error) {
+	if len(object) == 0 {
+		return "", false, nil
+	}
+	v, err := jsontree.Parse(object)
+	if err != nil {
+		return "", false, err
+	}
+	m, found := v.Get(key)
+	if !found {
+		return "", false, nil
+	}
+	if m.Kind != jsontree.String {
+		return "", false, fmt.Errorf("%s is no string", key)
+	}
+	return m.Text, true, nil
+}

@@ -1,0 +1,186 @@
+// Package jsontree reads JSON into a tree that loses nothing and writes it in
+// one canonical form.
+//
+// The content of a release decides whether pods are replaced, so its JSON must
+// not pass through Go structs (a newer client library would add, drop or
+// reorder fields and every release would start over) nor through float64
+// (9007199254740993 would become ...992). encoding/json into any is no way
+// either: it takes the last of two equal names without a word and rounds.
+// Reading here is also several times faster, which matters because templates
+// are compared on every sync.
+//
+// Values are never changed in place: the functions that edit return new ones.
+package jsontree
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind says what a Value is.
+type Kind uint8
+
+// The kinds of a Value. The zero Value is a null.
+const (
+	Null Kind = iota
+	Bool
+	Number
+	String
+	Array
+	Object
+)
+
+// Value is one JSON value.
+type Value struct {
+	// Kind says which of the other fields count.
+	Kind Kind
+	// Text is a string's content without escapes, a number as it was written,
+	// or "true" or "false".
+	Text string
+	// Raw is the source text of a value that was parsed, byte for byte. It is
+	// empty for values made by the functions below.
+	Raw string
+	// Items are an array's elements.
+	Items []Value
+	// Members are an object's members, sorted by name, each name once.
+	Members []Member
+}
+
+// Member is one name and value of an object.
+type Member struct {
+	Name  string
+	Value Value
+}
+
+// Text makes a string value.
+func Text(s string) Value { return Value{Kind: String, Text: s} }
+
+// List makes an array of the given values.
+func List(items []Value) Value { return Value{Kind: Array, Items: items} }
+
+// Get returns the member of that name. A value that is no object has none.
+func (v Value) Get(name string) (Value, bool) {
+	i, found := v.find(name)
+	if !found {
+		return Value{}, false
+	}
+	return v.Members[i].Value, true
+}
+
+// At follows names through nested objects; ok is false where one is missing.
+func (v Value) At(names ...string) (found Value, ok bool) {
+	for _, name := range names {
+		if v, ok = v.Get(name); !ok {
+			return Value{}, false
+		}
+	}
+	return v, true
+}
+
+// With returns a copy of an object in which name has the given value. Any
+// other kind of value counts as an object without members.
+func (v Value) With(name string, member Value) Value {
+	i, found := v.find(name)
+	members := make([]Member, 0, len(v.Members)+1)
+	members = append(members, v.Members[:i]...)
+	members = append(members, Member{Name: name, Value: member})
+	if found {
+		i++
+	}
+	members = append(members, v.Members[i:]...)
+	return Value{Kind: Object, Members: members}
+}
+
+// Without returns a copy of an object that lacks the member of that name.
+func (v Value) Without(name string) Value {
+	i, found := v.find(name)
+	if !found {
+		return v
+	}
+	members := make([]Member, 0, len(v.Members)-1)
+	members = append(members, v.Members[:i]...)
+	return Value{Kind: Object, Members: append(members, v.Members[i+1:]...)}
+}
+
+// IsEmpty is true for null, "", [] and {}.
+func (v Value) IsEmpty() bool {
+	switch v.Kind {
+	case Null:
+		return true
+	case String:
+		return v.Text == ""
+	case Array:
+		return len(v.Items) == 0
+	case Object:
+		return len(v.Members) == 0
+	case Bool, Number:
+	}
+	return false
+}
+
+// IsZero is true for what IsEmpty is and for 0 and false.
+func (v Value) IsZero() bool {
+	switch v.Kind {
+	case Bool:
+		return v.Text == "false"
+	case Number:
+		return string(appendNumber(nil, v.Text)) == "0"
+	case Null, String, Array, Object:
+	}
+	return v.IsEmpty()
+}
+
+// Equal compares by meaning: the order of names, the spelling of numbers and
+// escapes do not count. A null is not the same as a missing member here.
+func Equal(a, b Value) bool {
+	if a.Kind != b.Kind {
+		return false
+	}
+	switch a.Kind {
+	case Null:
+		return true
+	case Number:
+		return a.Text == b.Text || string(appendNumber(nil, a.Text)) == string(appendNumber(nil, b.Text))
+	case Array:
+		return slices.EqualFunc(a.Items, b.Items, Equal)
+	case Object:
+		return slices.EqualFunc(a.Members, b.Members, func(a, b Member) bool {
+			return a.Name == b.Name && Equal(a.Value, b.Value)
+		})
+	case Bool, String:
+	}
+	return a.Text == b.Text
+}
+
+func (v Value) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(v.Members, name, func(m Member, name string) int {
+		return cmp.Compare(m.Name, name)
+	})
+}
+
+// sorted orders members by name and refuses a name that stands twice. What
+// comes from an API server is in order already, so the usual cost is one pass.
+func sorted(members []Member) error {
+	inOrder := true
+	for i := 1; i < len(members); i++ {
+		if members[i-1].Name >= members[i].Name {
+			inOrder = false
+			break
+		}
+	}
+	if inOrder {
+		return nil
+	}
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(members); i++ {
+		if members[i-1].Name == members[i].Name {
+			return fmt.Errorf("name %q stands twice in one object", members[i].Name)
+		}
+	}
+	return nil
+}
+
+var errDepth = errors.New("nested too deeply")

@@ -1,0 +1,283 @@
+package jsontree
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxDepth bounds the nesting, and with it the stack. A pod template needs
+// about 15 levels.
+const maxDepth = 200
+
+// Parse reads one JSON value. Anything after it, a name that stands twice in
+// one object, and nesting beyond 200 levels are errors. Invalid UTF-8 and
+// unpaired surrogates become U+FFFD, as in encoding/json.
+func Parse(data []byte) (Value, error) { return ParseString(string(data)) }
+
+// ParseString is Parse for a string; the tree shares its memory.
+func ParseString(text string) (Value, error) {
+	p := parser{src: text}
+	v, err := p.value(0)
+	if err != nil {
+		return Value{}, fmt.Errorf("cannot read JSON at offset %d: %w", p.pos, err)
+	}
+	p.space()
+	if p.pos != len(p.src) {
+		return Value{}, fmt.Errorf("cannot read JSON at offset %d: unexpected %s", p.pos, p.here())
+	}
+	return v, nil
+}
+
+type parser struct {
+	src string
+	pos int
+}
+
+func (p *parser) value(depth int) (Value, error) {
+	if depth > maxDepth {
+		return Value{}, errDepth
+	}
+	p.space()
+	if p.pos == len(p.src) {
+		return Value{}, p.unexpected()
+	}
+	start := p.pos
+	v, err := Value{}, error(nil)
+	switch c := p.src[p.pos]; {
+	case c == '{':
+		v, err = p.object(depth)
+	case c == '[':
+		v, err = p.array(depth)
+	case c == '"':
+		v.Kind = String
+		v.Text, err = p.string()
+	case c == 't':
+		v, err = p.word("true", Bool)
+	case c == 'f':
+		v, err = p.word("false", Bool)
+	case c == 'n':
+		v, err = p.word("null", Null)
+	case c == '-' || isDigit(c):
+		v, err = p.number()
+	default:
+		err = p.unexpected()
+	}
+	v.Raw = p.src[start:p.pos]
+	return v, err
+}
+
+func (p *parser) object(depth int) (Value, error) {
+	v := Value{Kind: Object}
+	p.pos++
+	if p.space(); p.next('}') {
+		return v, nil
+	}
+	for {
+		p.space()
+		if p.pos == len(p.src) || p.src[p.pos] != '"' {
+			return v, p.unexpected()
+		}
+		name, err := p.string()
+		if err != nil {
+			return v, err
+		}
+		if p.space(); !p.next(':') {
+			return v, p.unexpected()
+		}
+		member, err := p.value(depth + 1)
+		if err != nil {
+			return v, err
+		}
+		v.Members = append(v.Members, Member{Name: name, Value: member})
+		if p.space(); p.next(',') {
+			continue
+		}
+		if !p.next('}') {
+			return v, p.unexpected()
+		}
+		return v, sorted(v.Members)
+	}
+}
+
+func (p *parser) array(depth int) (Value, error) {
+	v := Value{Kind: Array}
+	p.pos++
+	if p.space(); p.next(']') {
+		return v, nil
+	}
+	for {
+		item, err := p.value(depth + 1)
+		if err != nil {
+			return v, err
+		}
+		v.Items = append(v.Items, item)
+		if p.space(); p.next(',') {
+			continue
+		}
+		if !p.next(']') {
+			return v, p.unexpected()
+		}
+		return v, nil
+	}
+}
+
+func (p *parser) word(word string, kind Kind) (Value, error) {
+	if !strings.HasPrefix(p.src[p.pos:], word) {
+		return Value{}, p.unexpected()
+	}
+	p.pos += len(word)
+	if kind == Null {
+		return Value{}, nil
+	}
+	return Value{Kind: kind, Text: word}, nil
+}
+
+// number follows the grammar of RFC 8259: no leading zeros, digits on both
+// sides of a point. An exponent beyond six digits is refused, so that every
+// number has a canonical form that can be computed.
+func (p *parser) number() (Value, error) {
+	start := p.pos
+	p.next('-')
+	if !p.next('0') && p.digits() == 0 {
+		return Value{}, p.unexpected()
+	}
+	if p.next('.') && p.digits() == 0 {
+		return Value{}, p.unexpected()
+	}
+	if p.next('e') || p.next('E') {
+		if !p.next('+') {
+			p.next('-')
+		}
+		switch n := p.digits(); {
+		case n == 0:
+			return Value{}, p.unexpected()
+		case n > maxExponentDigits:
+			return Value{}, fmt.Errorf("number %.40s is out of range", p.src[start:p.pos])
+		}
+	}
+	return Value{Kind: Number, Text: p.src[start:p.pos]}, nil
+}
+
+// string reads a string. Without escapes, the usual case, nothing is copied.
+func (p *parser) string() (string, error) {
+	p.pos++
+	start := p.pos
+	for i := start; i < len(p.src); i++ {
+		switch c := p.src[i]; {
+		case c == '"':
+			p.pos = i + 1
+			return p.src[start:i], nil
+		case c < ' ':
+			p.pos = i
+			return "", p.unexpected()
+		case c == '\\' || c >= utf8.RuneSelf:
+			return p.slowString(start, i)
+		}
+	}
+	p.pos = len(p.src)
+	return "", p.unexpected()
+}
+
+func (p *parser) slowString(start, i int) (string, error) {
+	buf := make([]byte, 0, i-start+64)
+	buf = append(buf, p.src[start:i]...)
+	for i < len(p.src) {
+		switch c := p.src[i]; {
+		case c == '"':
+			p.pos = i + 1
+			return string(buf), nil
+		case c < ' ':
+			p.pos = i
+			return "", p.unexpected()
+		case c == '\\':
+			r, n := unescape(p.src[i:])
+			if n == 0 {
+				p.pos = i
+				return "", p.unexpected()
+			}
+			buf = utf8.AppendRune(buf, r)
+			i += n
+		case c < utf8.RuneSelf:
+			buf = append(buf, c)
+			i++
+		default:
+			r, n := utf8.DecodeRuneInString(p.src[i:])
+			buf = utf8.AppendRune(buf, r)
+			i += n
+		}
+	}
+	p.pos = len(p.src)
+	return "", p.unexpected()
+}
+
+// unescape decodes the escape that s begins with; n is 0 if it is none.
+func unescape(s string) (r rune, n int) {
+	if len(s) < 2 {
+		return 0, 0
+	}
+	if i := strings.IndexByte(`"\/bfnrt`, s[1]); i >= 0 {
+		return rune("\"\\/\b\f\n\r\t"[i]), 2
+	}
+	r, ok := hex4(s)
+	if !ok {
+		return 0, 0
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if low, ok := hex4(s[6:]); ok {
+		if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+			return pair, 12
+		}
+	}
+	return utf8.RuneError, 6
+}
+
+func hex4(s string) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[2:6], 16, 32)
+	return rune(n), err == nil //nolint:gosec // four hex digits are at most 65535
+}
+
+func (p *parser) space() {
+	for p.pos < len(p.src) {
+		switch p.src[p.pos] {
+		case ' ', '\t', '\n', '\r':
+			p.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (p *parser) next(c byte) bool {
+	if p.pos < len(p.src) && p.src[p.pos] == c {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+func (p *parser) digits() int {
+	start := p.pos
+	for p.pos < len(p.src) && isDigit(p.src[p.pos]) {
+		p.pos++
+	}
+	return p.pos - start
+}
+
+func (p *parser) unexpected() error { return fmt.Errorf("unexpected %s", p.here()) }
+
+func (p *parser) here() string {
+	if p.pos >= len(p.src) {
+		return "end"
+	}
+	return strconv.Quote(p.src[p.pos : p.pos+1])
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
