@@ -1,0 +1,89 @@
+package greyrelease
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"greyrelease.example.com/hooks/history"
+	"greyrelease.example.com/hooks/jsontree"
+)
+
+// emission is the template to answer with for an existing Deployment.
+type emission struct {
+	Template json.RawMessage
+	// difference is what the live template has that was not asked for. What is
+	// Changed is put right by answering with Template, unless something changes
+	// it back at once, as an admission webhook or a server that does not know
+	// the field; what is Added stays.
+	difference
+}
+
+// emitTemplate picks the template to answer with for a Deployment that exists,
+// so that an idle release causes no write and no pod is ever replaced but to
+// undo a change made by hand.
+//
+// want is the revision's template.json, empty if its snapshot is gone; live is
+// the Deployment's spec.template; lastApplied is the value of its annotation
+// metacontroller.k8s.io/last-applied-configuration.
+//
+// In server-side mode it is want. Dynamic apply would write on every sync what
+// the API server stores in another form (500m for 0.5, a default filled into a
+// list that is replaced whole): there it is want if that changes nothing, else
+// the live template if it covers want, else want. What was applied last counts,
+// because dynamic apply removes what it finds there and not in the answer: the
+// restart annotation of a template that was once sent back live must not go,
+// or all pods restart.
+func emitTemplate(want, live json.RawMessage, lastApplied string, mode history.Mode) emission {
+	if len(want) == 0 {
+		return emission{Template: withoutNulls(live)}
+	}
+	if bytes.Equal(want, live) {
+		return emission{Template: want}
+	}
+	wanted, err := jsontree.Parse(want)
+	if err != nil {
+		return emission{Template: want}
+	}
+	stored, err := jsontree.Parse(live)
+	if err != nil {
+		return emission{Template: want}
+	}
+	e := emission{Template: want, difference: covers(wanted, stored)}
+	if mode == history.ServerSide || e.Changed != "" {
+		return e
+	}
+	if mergesToItself(stored, lastTemplate(lastApplied, want, wanted), wanted) {
+		return e
+	}
+	if back := withoutNulls(live); history.Fits(back, mode) == nil {
+		e.Template = back
+	}
+	return e
+}
+
+// lastTemplate is spec.template of the Deployment that was applied last, null
+// if there is none. Usually that is what is wanted now, and then its text
+// stands in the annotation as it is: quotes within strings are escaped there,
+// so that the text can't be a part of anything else.
+func lastTemplate(lastApplied string, want []byte, wanted jsontree.Value) jsontree.Value {
+	if strings.Contains(lastApplied, `"template":`+string(want)) {
+		return wanted
+	}
+	last, err := jsontree.ParseString(lastApplied)
+	if err != nil {
+		return jsontree.Value{}
+	}
+	template, _ := last.At("spec", "template")
+	return template
+}
+
+// withoutNulls is a template in canonical form. Older API servers store a
+// creationTimestamp of null in it.
+func withoutNulls(template json.RawMessage) json.RawMessage {
+	v, err := jsontree.Parse(template)
+	if err != nil {
+		return template
+	}
+	return jsontree.Canonical(v)
+}
