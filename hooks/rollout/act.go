@@ -1,0 +1,99 @@
+package rollout
+
+import "sort"
+
+// Order is what one revision's Deployment should be now.
+type Order struct {
+	Revision int64
+	// Replicas is the number of pods to ask for.
+	Replicas int64
+	// Failed is the failure to mark the Deployment with, so that nothing that
+	// failed is tried again even if the record is lost.
+	Failed *Failure
+}
+
+// Act tells what the Deployments should be under the observed record. Nothing
+// here depends on the instant or on a record that has not been stored yet.
+//
+// Revisions without an order are dropped; that is never one that is observed
+// with pods asked for. A nil record orders what is observed, as it is.
+func Act(r *Record, w *Wish, f *Facts) []Order {
+	asked := orders(r, w, f)
+	out := make([]Order, 0, len(asked))
+	for revision, n := range asked {
+		o := Order{Revision: revision, Replicas: n}
+		if r != nil && r.Failure != nil && revision == r.Target.Number {
+			o.Failed = r.Failure
+		}
+		out = append(out, o)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Revision < out[j].Revision })
+	return out
+}
+
+func orders(r *Record, w *Wish, f *Facts) map[int64]int64 {
+	out := map[int64]int64{}
+	for i := range f.Deployments {
+		// Until an order says otherwise nothing that runs changes.
+		if d := &f.Deployments[i]; d.Asked > 0 && !d.Deleting {
+			out[d.Revision] = d.Asked
+		}
+	}
+	if r == nil {
+		for i := range f.Deployments {
+			out[f.Deployments[i].Revision] = f.Deployments[i].Asked
+		}
+		return out
+	}
+	if r.Wave != nil {
+		for revision, n := range r.Wave.replicas(r.parts(), r.backward(), f) {
+			out[revision] = n
+		}
+	}
+	switch r.Stage {
+	case Complete, RolledBack:
+		out[r.Stable.Number] = r.steady(w, f)
+		if r.Stage == RolledBack && out[r.Target.Number] == 0 {
+			out[r.Target.Number] = 0
+		}
+	case Rolling, Promoting, Restoring, RollingBack, Held:
+		// The wave has said it all; a stage just entered has one from the start.
+	}
+	for revision, n := range out {
+		if n == 0 && !r.kept(revision) {
+			if d := f.of(revision); d == nil || d.asked() == 0 {
+				delete(out, revision)
+			}
+		}
+	}
+	if d := f.of(r.Target.Number); d == nil && !f.Snapshot && r.Target != r.Stable {
+		delete(out, r.Target.Number)
+	}
+	return out
+}
+
+// kept tells whether the Deployment of a revision stays although it has no pods.
+func (r *Record) kept(revision int64) bool {
+	return revision == r.Target.Number || revision == r.Stable.Number
+}
+
+// steady is the size of the stable revision while nothing moves: spec.replicas,
+// or what it has while that is missing.
+func (r *Record) steady(w *Wish, f *Facts) int64 {
+	if w.Replicas >= 0 {
+		return w.Replicas
+	}
+	if d := f.of(r.Stable.Number); d != nil {
+		return d.Asked
+	}
+	return 1
+}
+
+func (r *Record) parts() parts {
+	return parts{stable: r.Stable.Number, target: r.Target.Number}
+}
+
+// backward tells whether the stable revision is on its way back.
+func (r *Record) backward() bool {
+	return r.Stage == RollingBack || r.Stage == RolledBack || r.Stage == Restoring
+}

@@ -1,0 +1,121 @@
+package rollout
+
+import "fmt"
+
+// Check verifies the invariants that one answer can show: what it orders, given
+// what was observed, and the record it carries. A breach is a bug of this
+// package; the answer must not be given.
+func Check(observed, next *Record, w *Wish, f *Facts, out []Order) error {
+	ordered := make(map[int64]int64, len(out))
+	for _, o := range out {
+		if o.Replicas < 0 {
+			return fmt.Errorf("I2: revision %d is asked for %d pods", o.Revision, o.Replicas)
+		}
+		ordered[o.Revision] = o.Replicas
+	}
+	if err := checkDrops(observed, f, ordered); err != nil {
+		return err
+	}
+	if observed != nil && observed.Wave != nil {
+		if err := checkWave(observed, f, ordered); err != nil {
+			return err
+		}
+	}
+	if next == nil {
+		return nil
+	}
+	if err := next.Validate(); err != nil {
+		return fmt.Errorf("I11: next record: %w", err)
+	}
+	return checkNext(observed, next, w)
+}
+
+// checkDrops is I3.
+func checkDrops(observed *Record, f *Facts, ordered map[int64]int64) error {
+	for i := range f.Deployments {
+		d := &f.Deployments[i]
+		_, listed := ordered[d.Revision]
+		kept := observed == nil || observed.kept(d.Revision) || d.Asked > 0
+		if !listed && kept && !d.Deleting {
+			return fmt.Errorf("I3: revision %d has %d pods asked for and is dropped", d.Revision, d.Asked)
+		}
+	}
+	return nil
+}
+
+// checkWave is I1, I2 and I9 while versions change places.
+func checkWave(r *Record, f *Facts, ordered map[int64]int64) error {
+	w := r.Wave
+	var before, after, asked, total int64
+	lowered, raised := false, false
+	for i := range f.Deployments {
+		d := &f.Deployments[i]
+		have, n := d.available(), ordered[d.Revision]
+		before += have
+		after += min(have, n)
+		lowered = lowered || n < have
+		asked += d.asked()
+	}
+	for revision, n := range ordered {
+		total += n
+		raised = raised || n > f.of(revision).asked() && n > 0
+		if a := w.of(revision); n > max(a.Ask, f.of(revision).asked()) {
+			return fmt.Errorf("I9: revision %d is asked for %d pods, its wave allows %d", revision, n, a.Ask)
+		}
+	}
+	if lowered && after < min(w.Floor, before) && !handEdited(w, f) {
+		return fmt.Errorf("I1: %d available pods would become %d, the floor is %d", before, after, w.Floor)
+	}
+	if raised && total > max(w.Ceiling, asked, sumAsks(w)) {
+		return fmt.Errorf("I2: %d pods would be asked for, the ceiling is %d", total, w.Ceiling)
+	}
+	return nil
+}
+
+// handEdited tells whether someone else scaled a Deployment up: bringing it back
+// to what was decided is no take-down of ours.
+func handEdited(w *Wave, f *Facts) bool {
+	for i := range f.Deployments {
+		d := &f.Deployments[i]
+		if a := w.of(d.Revision); d.asked() > a.Ask {
+			return true
+		}
+	}
+	return false
+}
+
+func sumAsks(w *Wave) int64 {
+	var n int64
+	for _, a := range w.Asks {
+		n += a.Ask
+	}
+	return n
+}
+
+// checkNext is what must hold between two records.
+func checkNext(observed, next *Record, w *Wish) error {
+	if observed == nil {
+		return nil
+	}
+	switch {
+	case next.Counter < observed.Counter || next != observed && next.Counter == observed.Counter:
+		return fmt.Errorf("I7: counter goes from %d to %d", observed.Counter, next.Counter)
+	case next.Highest < observed.Highest:
+		return fmt.Errorf("I11: highest number goes from %d to %d", observed.Highest, next.Highest)
+	}
+	same := next.Target.Number == observed.Target.Number && next.Attempt == observed.Attempt
+	if next.Stable != observed.Stable && (next.Stage != Complete || next.Stable != next.Target || !same) {
+		return fmt.Errorf("I13: stable goes from %d to %d in stage %s", observed.Stable.Number, next.Stable.Number, next.Stage)
+	}
+	if !w.Valid && (!same || position(next) > position(observed)) {
+		return fmt.Errorf("I13: the release advances while the spec is invalid")
+	}
+	return nil
+}
+
+func position(r *Record) int64 {
+	if r.Reached == nil {
+		return 0
+	}
+	return r.Reached.Pods
+}

@@ -1,0 +1,197 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// model is the smallest world the core can be run in: Deployments that become
+// available some seconds after they were asked for, observed at once. The full
+// cluster, with caches, lost writes and Metacontroller, is test/sim.
+type model struct {
+	t      *testing.T
+	now    time.Time
+	record *Record
+	wish   Wish
+	pods   map[int64][]time.Time // by revision, when each pod becomes available
+	asked  map[int64]int64
+	ready  map[int64]time.Duration // by revision; negative: never
+	room   int64                   // pods that the quota allows, 0: all
+	wake   time.Time
+	writes int
+	rev    map[int64]Revision
+	lowest int64 // the fewest available pods seen since reset
+	most   int64 // the most pods asked for since reset
+}
+
+func newModel(t *testing.T, replicas int64) *model {
+	m := &model{
+		t: t, now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC),
+		pods: map[int64][]time.Time{}, asked: map[int64]int64{}, ready: map[int64]time.Duration{},
+		rev: map[int64]Revision{},
+	}
+	m.wish = Wish{Valid: true, Replicas: replicas, Settings: Settings{
+		MaxSurge: Quantity{Value: 25, Percent: true}, ProgressDeadlineSeconds: 600, AutoRollback: true,
+	}}
+	return m
+}
+
+// target makes revision n what the spec wants.
+func (m *model) target(n int64) {
+	m.rev[n] = Revision{Number: n, Hash: fmt.Sprintf("hash%d", n), Version: fmt.Sprintf("v%d", n)}
+	m.wish.Content = m.rev[n]
+}
+
+func (m *model) facts() *Facts {
+	f := &Facts{Snapshot: true}
+	for n := int64(1); n <= int64(len(m.rev)); n++ {
+		asked, ok := m.asked[n]
+		if !ok {
+			continue
+		}
+		d := Deployment{Revision: n, Identity: m.rev[n], Asked: asked, Current: true, Total: int64(len(m.pods[n]))}
+		for _, at := range m.pods[n] {
+			if !at.IsZero() && !m.now.Before(at) {
+				d.Available++
+			}
+		}
+		d.Ready = d.Available
+		if d.Total < asked {
+			d.Failure = "quota"
+		}
+		f.Deployments = append(f.Deployments, d)
+	}
+	return f
+}
+
+// sync is one call of the hook with everything observed and written at once.
+func (m *model) sync() bool {
+	m.t.Helper()
+	f := m.facts()
+	before := fmt.Sprint(m.record, f)
+	out := Act(m.record, &m.wish, f)
+	next, wake := Next(m.record, &m.wish, f, m.now)
+	if err := Check(m.record, next, &m.wish, f, out); err != nil {
+		m.t.Fatalf("%s\n%v\n%s", m.line(), err, m.dump())
+	}
+	if after := fmt.Sprint(m.record, f); after != before {
+		m.t.Fatalf("the input was modified:\nbefore %s\nafter  %s", before, after)
+	}
+	changed := next != m.record
+	seen := map[int64]bool{}
+	for _, o := range out {
+		seen[o.Revision] = true
+		if n, ok := m.asked[o.Revision]; !ok || n != o.Replicas {
+			m.asked[o.Revision] = o.Replicas
+			m.writes++
+			changed = true
+		}
+	}
+	for n := range m.asked {
+		if !seen[n] {
+			delete(m.asked, n)
+			delete(m.pods, n)
+			m.writes++
+			changed = true
+		}
+	}
+	m.record, m.wake = next, wake
+	m.settle()
+	return changed
+}
+
+// settle lets the Deployments follow: not-available pods go first.
+func (m *model) settle() {
+	var total int64
+	for _, n := range revisions(m.asked) {
+		pods := m.pods[n]
+		for int64(len(pods)) > m.asked[n] {
+			at := len(pods) - 1
+			for i, p := range pods {
+				if p.IsZero() || m.now.Before(p) {
+					at = i
+				}
+			}
+			pods = append(pods[:at:at], pods[at+1:]...)
+		}
+		m.pods[n] = pods
+		total += int64(len(pods))
+	}
+	for _, n := range revisions(m.asked) {
+		for int64(len(m.pods[n])) < m.asked[n] && (m.room == 0 || total < m.room) {
+			at := time.Time{}
+			if m.ready[n] >= 0 {
+				at = m.now.Add(m.ready[n])
+			}
+			m.pods[n] = append(m.pods[n], at)
+			total++
+		}
+	}
+	var asked, available int64
+	for _, d := range m.facts().Deployments {
+		asked += d.Asked
+		available += d.Available
+	}
+	m.lowest, m.most = min(m.lowest, available), max(m.most, asked)
+}
+
+func (m *model) reset() { m.lowest, m.most, m.writes = 1<<40, 0, 0 }
+
+// run passes time in steps of one second.
+func (m *model) run(d time.Duration) {
+	m.t.Helper()
+	for end := m.now.Add(d); ; m.now = m.now.Add(time.Second) {
+		for i := 0; m.sync(); i++ {
+			if i > 1000 {
+				m.t.Fatalf("does not settle: %s\n%s", m.line(), m.dump())
+			}
+		}
+		if !m.now.Before(end) {
+			return
+		}
+	}
+}
+
+// until runs until the stage is reached.
+func (m *model) until(s Stage, within time.Duration) {
+	m.t.Helper()
+	m.run(time.Second)
+	for end := m.now.Add(within); m.record == nil || m.record.Stage != s; m.run(time.Second) {
+		if m.now.After(end) {
+			m.t.Fatalf("not %s within %s: %s\n%s", s, within, m.line(), m.dump())
+		}
+	}
+}
+
+func (m *model) line() string {
+	var b strings.Builder
+	if m.record != nil {
+		fmt.Fprintf(&b, "%s target=%d.%d stable=%d", m.record.Stage, m.record.Target.Number, m.record.Attempt, m.record.Stable.Number)
+		if m.record.Reached != nil {
+			fmt.Fprintf(&b, " reached=%d/%d", m.record.Reached.Pods, m.record.Reached.Replicas)
+		}
+	}
+	for _, d := range m.facts().Deployments {
+		fmt.Fprintf(&b, " %d:%d/%d", d.Revision, d.Available, d.Asked)
+	}
+	return b.String()
+}
+
+func (m *model) dump() string {
+	if m.record == nil {
+		return "no record"
+	}
+	return fmt.Sprintf("wave %+v clock %+v gate %+v failure %+v wish %+v", m.record.Wave, m.record.Clock, m.record.Gate, m.record.Failure, m.wish)
+}
+
+// installed is a model with revision 1 complete.
+func installed(t *testing.T, replicas int64) *model {
+	t.Helper()
+	m := newModel(t, replicas)
+	m.target(1)
+	m.until(Complete, time.Minute)
+	m.reset()
+	return m
+}

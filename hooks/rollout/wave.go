@@ -1,0 +1,221 @@
+package rollout
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Wave is one movement of pods between versions: how many pods each revision is
+// asked for now and where it is going. It is computed once, stored with the
+// record and followed to the letter, so that an answer to a stale request can
+// only repeat an older step and never mixes two.
+//
+// A revision with Ask <= Goal grows: it is asked for exactly Ask pods. One with
+// Ask > Goal shrinks: it is asked for something between the two, as low as the
+// available pods of the others allow.
+type Wave struct {
+	// Replicas is what spec.replicas was when it began.
+	Replicas int64 `json:"replicas"`
+	// Floor is replicas - maxUnavailable: available pods are not taken below it.
+	Floor int64 `json:"floor"`
+	// Ceiling is replicas + maxSurge: no raise takes the pods asked for above it.
+	Ceiling int64 `json:"ceiling"`
+	// Closed lets a wave shrink the other side although its own side is not full:
+	// nothing became available for quietSeconds.
+	Closed bool `json:"closed,omitempty"`
+	// Asks by revision number, ascending.
+	Asks []Ask `json:"asks"`
+}
+
+// Ask is one revision's part of a wave.
+type Ask struct {
+	Revision int64 `json:"revision"`
+	Ask      int64 `json:"ask"`
+	Goal     int64 `json:"goal"`
+}
+
+func (a Ask) shrinks() bool { return a.Ask > a.Goal }
+
+func (w *Wave) validate() error {
+	if w == nil {
+		return nil
+	}
+	for i, a := range w.Asks {
+		if a.Ask < 0 || a.Goal < 0 || a.Revision < 1 || i > 0 && w.Asks[i-1].Revision >= a.Revision {
+			return fmt.Errorf("wave asks revision %d for %d pods, goal %d", a.Revision, a.Ask, a.Goal)
+		}
+	}
+	return nil
+}
+
+func (w *Wave) clone() *Wave {
+	if w == nil {
+		return nil
+	}
+	c := *w
+	c.Asks = append([]Ask(nil), w.Asks...)
+	return &c
+}
+
+// of is the ask of a revision; the zero Ask when the wave does not know it.
+func (w *Wave) of(revision int64) Ask {
+	if w != nil {
+		for _, a := range w.Asks {
+			if a.Revision == revision {
+				return a
+			}
+		}
+	}
+	return Ask{Revision: revision}
+}
+
+// goals is where a stage wants to be.
+type goals struct {
+	target, stable int64
+	// keep holds superseded revisions at a size while the release is frozen.
+	keep map[int64]int64
+	// stableFirst raises the stable revision before the target.
+	stableFirst bool
+}
+
+// parts are the roles in a movement.
+type parts struct {
+	stable, target int64
+}
+
+// now is what each revision is asked for at this moment: by the answer being
+// given, or by what is observed, whichever is more. It never understates, so a
+// raise on top of it stays within the ceiling even if a take-down was lost.
+type now map[int64]int64
+
+// newWave computes the next movement from what is asked for now.
+//
+// Replicas 10, surge 3, unavailable 0, batch 4, from 8 and 2: ceiling 13, room
+// 3, so the target is raised to 4 and the stable revision shrinks towards 6 once
+// they are available.
+func newWave(p parts, g goals, cur now, f *Facts, replicas int64, s Settings) *Wave {
+	surge, unavailable := Budget(replicas, s.MaxSurge, s.MaxUnavailable)
+	w := &Wave{Replicas: replicas, Floor: replicas - unavailable, Ceiling: replicas + surge}
+	room := w.Ceiling
+	for _, n := range cur {
+		room -= n
+	}
+	raise := func(revision, goal int64) int64 {
+		at := cur[revision]
+		if goal > at {
+			add := min(goal-at, max(room, 0))
+			at, room = at+add, room-add
+		}
+		return at
+	}
+	asks := map[int64]Ask{}
+	set := func(revision, ask, goal int64) {
+		if revision != 0 && (ask > 0 || goal > 0 || revision == p.target || revision == p.stable) {
+			asks[revision] = Ask{Revision: revision, Ask: ask, Goal: goal}
+		}
+	}
+	if g.stableFirst && p.stable != 0 {
+		set(p.stable, raise(p.stable, g.stable), g.stable)
+	}
+	if p.target != p.stable {
+		set(p.target, raise(p.target, g.target), g.target)
+	}
+	if !g.stableFirst && p.stable != 0 {
+		set(p.stable, raise(p.stable, g.stable), g.stable)
+	}
+	held := int64(0)
+	for revision, at := range cur {
+		if revision != p.target && revision != p.stable {
+			set(revision, at, min(at, g.keep[revision]))
+			held += at - min(at, g.keep[revision])
+		}
+	}
+	if target := asks[p.target]; p.target != p.stable && target.Ask < target.Goal && held > 0 {
+		borrow(asks, p.stable, target.Goal-target.Ask, f)
+	}
+	for _, a := range asks {
+		w.Asks = append(w.Asks, a)
+	}
+	sort.Slice(w.Asks, func(i, j int) bool { return w.Asks[i].Revision < w.Asks[j].Revision })
+	return w
+}
+
+// borrow makes room for the target out of stable pods that are asked for and
+// not available. Superseded pods may be all that serves, and then they stay;
+// without this a broken stable version would block the one that mends it.
+func borrow(asks map[int64]Ask, stable, need int64, f *Facts) {
+	a, d := asks[stable], f.of(stable)
+	if stable == 0 || a.shrinks() || d == nil || !d.Current {
+		return
+	}
+	if idle := a.Ask - max(d.available(), 0); idle > 0 {
+		a.Goal = a.Ask - min(need, idle)
+		asks[stable] = a
+	}
+}
+
+// replicas turns a wave into what every revision is asked for in this answer.
+//
+// Growing revisions get their ask. The others give way: first the superseded
+// ones, then a failed target, then the stable one, and available pods only as
+// far as the rest keeps the floor.
+func (w *Wave) replicas(p parts, backward bool, f *Facts) map[int64]int64 {
+	out := make(map[int64]int64, len(w.Asks))
+	ready, current := true, true
+	for _, a := range w.Asks {
+		d := f.of(a.Revision)
+		if d != nil && d.Asked > 0 && !d.Current {
+			current = false
+		}
+		if a.shrinks() {
+			continue
+		}
+		out[a.Revision] = a.Ask
+		if a.Revision == p.target && d.available() < a.Ask && (d == nil || d.Failure == "") {
+			ready = false
+		}
+	}
+	slack := int64(0)
+	if current && (ready || w.Closed || backward) {
+		slack = max(0, f.available()-w.Floor)
+	}
+	for _, a := range w.giving(p) {
+		d := f.of(a.Revision)
+		if d == nil || d.Deleting {
+			// Gone for good if it was giving way altogether, else made again.
+			if a.Revision == p.stable || a.Revision == p.target {
+				out[a.Revision] = a.Ask
+			}
+			continue
+		}
+		have := d.available()
+		at := min(a.Ask, max(d.Asked, have))
+		// What is not available serves nobody: of a superseded or failed version
+		// it goes at once, of the others when the wave may take.
+		lowest := at
+		if d.Current && (slack > 0 || ready || w.Closed || a.Revision != p.stable && (backward || a.Revision != p.target)) {
+			lowest = have
+		}
+		n := max(a.Goal, min(at, lowest-min(slack, have)))
+		slack -= max(0, have-n)
+		out[a.Revision] = n
+	}
+	return out
+}
+
+// giving lists the shrinking revisions in the order in which they give way.
+func (w *Wave) giving(p parts) []Ask {
+	var superseded, target, stable []Ask
+	for _, a := range w.Asks {
+		switch {
+		case !a.shrinks():
+		case a.Revision == p.stable:
+			stable = append(stable, a)
+		case a.Revision == p.target:
+			target = append(target, a)
+		default:
+			superseded = append(superseded, a)
+		}
+	}
+	return append(append(superseded, target...), stable...)
+}
