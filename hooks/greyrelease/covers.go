@@ -2,6 +2,7 @@ package greyrelease
 
 import (
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -37,49 +38,51 @@ type difference struct {
 //	{limits: {cpu: "0.5"}}              {limits: {cpu: 500m}}     yes
 //	{env: [{name: CPU, value: "0.5"}]}  {env: [.. value: 500m]}   no
 func covers(want, live jsontree.Value) difference {
-	var d difference
-	d.Changed = d.compare(want, live, podTemplate)
-	return d
+	d := compare(want, live, podTemplate)
+	return difference{Changed: strings.TrimPrefix(d.Changed, "."), Added: strings.TrimPrefix(d.Added, ".")}
 }
 
-// compare returns the path, from here, of the first changed field. Paths are
-// put together on the way back, so that the usual case costs nothing.
-func (d *difference) compare(want, live jsontree.Value, s *shape) string {
+// here is the path of the value itself, relative to it.
+const here = "."
+
+// compare returns paths relative to the values. They are put together on the
+// way back, so that the usual case, no difference, costs nothing.
+func compare(want, live jsontree.Value, s *shape) difference {
 	switch {
 	case want.Kind == jsontree.Object && live.Kind == jsontree.Object:
-		return d.object(want, live, s)
+		return compareObjects(want, live, s)
 	case want.Kind == jsontree.Array && live.Kind == jsontree.Array:
-		return d.list(want, live, s)
+		return compareLists(want, live, s)
 	case s != nil && s.quantity && sameQuantity(want, live), jsontree.Equal(want, live):
-		return ""
+		return difference{}
 	}
-	return "."
+	return difference{Changed: here}
 }
 
-func (d *difference) object(want, live jsontree.Value, s *shape) string {
+func compareObjects(want, live jsontree.Value, s *shape) difference {
+	var all difference
 	for _, m := range want.Members {
 		if m.Value.Kind == jsontree.Null {
 			continue
 		}
-		field := s.field(m.Name)
-		l, present := live.Get(m.Name)
-		switch {
-		case !present || l.Kind == jsontree.Null:
-			if !droppable(m.Value, field) {
-				return "." + m.Name
-			}
-		case field != nil && field.filled && m.Value.IsZero():
-		default:
-			added := d.Added
-			if path := d.compare(m.Value, l, field); path != "" {
-				return prefix("."+m.Name, path)
-			}
-			if d.Added != added {
-				d.Added = prefix("."+m.Name, d.Added)
-			}
+		if d := compareField(m, live, s.field(m.Name)); d != (difference{}) && all.add(d, s.step(m.Name)) {
+			break
 		}
 	}
-	return ""
+	return all
+}
+
+func compareField(want jsontree.Member, in jsontree.Value, s *shape) difference {
+	live, _ := in.Get(want.Name)
+	switch {
+	case live.Kind == jsontree.Null && droppable(want.Value, s):
+		return difference{}
+	case live.Kind == jsontree.Null:
+		return difference{Changed: here}
+	case s != nil && s.filled && want.Value.IsZero():
+		return difference{}
+	}
+	return compare(want.Value, live, s)
 }
 
 // droppable is true for a value that the API server does not store.
@@ -87,60 +90,48 @@ func droppable(v jsontree.Value, s *shape) bool {
 	return v.IsZero() && (s == nil || !s.pointer)
 }
 
-func prefix(head, tail string) string {
-	if tail == "." {
-		return head
+func compareLists(want, live jsontree.Value, s *shape) difference {
+	var all difference
+	added := len(live.Items) - len(want.Items)
+	if added < 0 || added > 0 && (s == nil || s.keys == nil) {
+		return difference{Changed: here}
 	}
-	return head + tail
-}
-
-func (d *difference) list(want, live jsontree.Value, s *shape) string {
-	item := s.item()
-	if len(want.Items) == len(live.Items) {
-		for i := range want.Items {
-			if path := d.element(i, want.Items[i], live.Items[i], item); path != "" {
-				return path
-			}
-		}
-		return ""
+	if added > 0 {
+		all.Added = here
 	}
-	if len(want.Items) > len(live.Items) || s == nil || s.keys == nil {
-		return "."
-	}
-	// Somebody added items: ours must all be there, in our order.
+	// Ours must all be there, in our order.
 	j := 0
 	for i, w := range want.Items {
-		for j < len(live.Items) && !sameKeys(w, live.Items[j], s.keys) {
+		for added > 0 && !sameKeys(w, live.Items[j], s.keys) {
 			j++
+			added--
 		}
-		if j == len(live.Items) {
-			return "."
-		}
-		if path := d.element(i, w, live.Items[j], item); path != "" {
-			return path
+		if d := compare(w, live.Items[j], s.item()); d != (difference{}) && all.add(d, "["+strconv.Itoa(i)+"]") {
+			break
 		}
 		j++
 	}
-	if d.Added == "" {
-		d.Added = "."
-	}
-	return ""
+	return all
 }
 
-func (d *difference) element(i int, want, live jsontree.Value, s *shape) string {
-	added := d.Added
-	path := d.compare(want, live, s)
-	if path == "" && d.Added == added {
+// add takes over the difference of a part that stands at the step, and says
+// whether that settles it.
+func (d *difference) add(part difference, step string) (settled bool) {
+	if d.Added == "" {
+		d.Added = below(step, part.Added)
+	}
+	d.Changed = below(step, part.Changed)
+	return d.Changed != ""
+}
+
+func below(step, path string) string {
+	switch path {
+	case "":
 		return ""
+	case here:
+		return step
 	}
-	index := "[" + strconv.Itoa(i) + "]"
-	if d.Added != added {
-		d.Added = prefix(index, d.Added)
-	}
-	if path == "" {
-		return ""
-	}
-	return prefix(index, path)
+	return step + path
 }
 
 // sameKeys compares the keys by which server-side apply merges a list. An

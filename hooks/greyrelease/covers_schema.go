@@ -29,18 +29,22 @@ var podTemplate = shapeOf(reflect.TypeFor[corev1.PodTemplateSpec](), map[reflect
 // filledFields are those whose zero value the API server replaces by a
 // default, by type.
 var filledFields = map[reflect.Type][]string{
-	reflect.TypeFor[corev1.PodSpec](): {
-		"dnsPolicy", "restartPolicy", "schedulerName", "serviceAccount",
-	},
 	reflect.TypeFor[corev1.Container](): {
 		"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy",
 	},
-	reflect.TypeFor[corev1.ContainerPort](): {"protocol", "hostPort"},
+	reflect.TypeFor[corev1.ContainerPort]():       {"hostPort", "protocol"},
+	reflect.TypeFor[corev1.HTTPGetAction]():       {"path", "scheme"},
+	reflect.TypeFor[corev1.ImageVolumeSource]():   {"pullPolicy"},
+	reflect.TypeFor[corev1.ISCSIVolumeSource]():   {"iscsiInterface"},
+	reflect.TypeFor[corev1.ObjectFieldSelector](): {"apiVersion"},
+	reflect.TypeFor[corev1.PodSpec](): {
+		"dnsPolicy", "restartPolicy", "schedulerName", "serviceAccount", "serviceAccountName",
+	},
 	reflect.TypeFor[corev1.Probe](): {
 		"failureThreshold", "periodSeconds", "successThreshold", "timeoutSeconds",
 	},
-	reflect.TypeFor[corev1.HTTPGetAction]():       {"path", "scheme"},
-	reflect.TypeFor[corev1.ObjectFieldSelector](): {"apiVersion"},
+	reflect.TypeFor[corev1.RBDVolumeSource]():     {"keyring", "pool", "user"},
+	reflect.TypeFor[corev1.ScaleIOVolumeSource](): {"fsType", "storageMode"},
 }
 
 // listMapKeys are the keys by which server-side apply merges a list, where
@@ -122,6 +126,15 @@ func (s *shape) field(name string) *shape {
 		return nil
 	}
 	return s.elem
+}
+
+// step is how a member is written in a path: .spec, but [example.com/key] for
+// an entry of a map.
+func (s *shape) step(name string) string {
+	if s != nil && s.elem != nil {
+		return "[" + name + "]"
+	}
+	return "." + name
 }
 
 // item is the shape of an element of a list.
