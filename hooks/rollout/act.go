@@ -66,8 +66,12 @@ func orders(r *Record, w *Wish, f *Facts) map[int64]int64 {
 			}
 		}
 	}
-	if d := f.of(r.Target.Number); d == nil && !f.Snapshot && r.Target != r.Stable {
+	// What does not exist is asked for only if it can be made.
+	if f.of(r.Target.Number) == nil && r.Target != r.Stable && !f.Deployable {
 		delete(out, r.Target.Number)
+	}
+	if f.of(r.Stable.Number) == nil && !f.Restorable {
+		delete(out, r.Stable.Number)
 	}
 	return out
 }

@@ -20,7 +20,7 @@ type Deployment struct {
 	Counter int64
 	Decided time.Time
 	Attempt int64
-	// Track is true when its label says stable.
+	// Stable: its label says that it runs the stable revision.
 	Stable bool
 	// Failed is the failure its annotation carries, with the attempt.
 	Failed        *Failure
@@ -55,8 +55,10 @@ func (d *Deployment) settled(want int64) bool {
 type Facts struct {
 	// Deployments by revision number, ascending, each revision once.
 	Deployments []Deployment
-	// Snapshot tells whether the target's snapshot was observed.
-	Snapshot bool
+	// Deployable: the target's snapshot was observed and its Deployment can be made.
+	Deployable bool
+	// Restorable: the stable revision runs, or its Deployment can be made again.
+	Restorable bool
 }
 
 func (f *Facts) of(revision int64) *Deployment {

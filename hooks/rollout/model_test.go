@@ -45,7 +45,7 @@ func (m *model) target(n int64) {
 }
 
 func (m *model) facts() *Facts {
-	f := &Facts{Snapshot: true}
+	f := &Facts{Deployable: true, Restorable: true}
 	for n := int64(1); n <= int64(len(m.rev)); n++ {
 		asked, ok := m.asked[n]
 		if !ok {

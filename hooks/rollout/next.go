@@ -268,7 +268,7 @@ func (t *transition) fail(reason Reason, message string) {
 	r.Failure = &Failure{Reason: reason, Message: message, At: t.now}
 	r.Clock, r.Gate = nil, nil
 	t.replan = true
-	back := r.Stable.Number != 0 && r.Stable.Number != r.Target.Number
+	back := r.Stable.Number != 0 && r.Stable.Number != r.Target.Number && t.facts.Restorable
 	if back && (reason == ReasonAborted || r.Settings.AutoRollback && r.Pin == 0) {
 		r.Stage = RollingBack
 		return

@@ -1,0 +1,72 @@
+package greyrelease
+
+import (
+	"fmt"
+	"strconv"
+
+	"greyrelease.example.com/hooks/history"
+)
+
+// Labels and annotations of ours. Every derived name and label comes from here.
+const (
+	// LabelName is the release's name: on pods, in selectors and on all children.
+	LabelName = history.Prefix + "name"
+	// LabelRevision is the content's hash: on pods, in selectors, on Deployments
+	// and snapshots.
+	LabelRevision = history.RevisionLabel
+	// LabelNumber is the revision's number: on Deployments and snapshots.
+	LabelNumber = history.NumberLabel
+	// LabelTrack is stable or canary: on Deployments' own metadata only.
+	LabelTrack = history.Prefix + "track"
+	// labelApp is on pods whose template has no app label of its own.
+	labelApp = "app"
+
+	// AnnotationVersion is the targetVersion: on Deployments and snapshots. A tag
+	// or digest is no legal label value.
+	AnnotationVersion = history.VersionAnnotation
+	// AnnotationDecision says under which record and when a Deployment's replicas
+	// were last decided.
+	AnnotationDecision = history.Prefix + "decision"
+	// AnnotationFailed marks the Deployment of a revision that failed, so that it
+	// is not tried again even if the record is lost.
+	AnnotationFailed = history.Prefix + "failed"
+	// AnnotationCommand is where users write commands, on the GreyRelease.
+	AnnotationCommand = history.Prefix + "command"
+)
+
+const (
+	trackStable = "stable"
+	trackCanary = "canary"
+)
+
+// Groups of the request.
+const (
+	kindDeployment = "Deployment.apps/v1"
+	kindConfigMap  = "ConfigMap.v1"
+)
+
+// deploymentName is <release>-<hash>: at most 52 + 1 + 10 characters, so that it
+// is itself a legal label value and its pods' names stay legal.
+func deploymentName(release, hash string) string { return release + "-" + hash }
+
+// snapshotName is <release>-rev-<number>.
+func snapshotName(release string, number int64) string {
+	return release + "-rev-" + strconv.FormatInt(number, 10)
+}
+
+// recordName is <release>-rollout.
+func recordName(release string) string { return release + "-rollout" }
+
+// selector selects the pods of one revision.
+func selector(release, hash string) map[string]string {
+	return map[string]string{LabelName: release, LabelRevision: hash}
+}
+
+// podSelector is the label selector of all pods of a release, for autoscalers.
+// It is never the app label: two releases may share one.
+func podSelector(release string) string { return LabelName + "=" + release }
+
+// annotate is the line a user copies to give a command.
+func annotate(namespace, name, command string) string {
+	return fmt.Sprintf("kubectl annotate gr %s -n %s %s='%s' --overwrite", name, namespace, AnnotationCommand, command)
+}

@@ -1,0 +1,318 @@
+package greyrelease
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"greyrelease.example.com/hooks/composite"
+	"greyrelease.example.com/hooks/history"
+	"greyrelease.example.com/hooks/rollout"
+)
+
+// fieldManager is the name under which Metacontroller writes.
+const fieldManager = "metacontroller"
+
+// observation is a request, sorted out.
+type observation struct {
+	parent    *Parent
+	name      string
+	namespace string
+	// mode is how Metacontroller applies children; modeKnown is false until a
+	// child exists that shows it.
+	mode      history.Mode
+	modeKnown bool
+
+	snapshots   []history.Snapshot
+	recordMap   *history.Object
+	recordText  json.RawMessage
+	record      *rollout.Record
+	deployments map[int64]*Child // by revision number
+	identity    map[int64]rollout.Revision
+	numbers     []int64 // of deployments, ascending
+	// foreign are children of ours by label only: kept, and said so.
+	foreign []Child
+	status  lastStatus
+	// notes are for the message: what was found and put right.
+	notes []string
+}
+
+// lastStatus is what is read of the parent's status: only to keep times where
+// nothing changed, and as a hint when the record is lost.
+type lastStatus struct {
+	Phase          Phase           `json:"phase"`
+	Conditions     []lastCondition `json:"conditions"`
+	StableVersion  string          `json:"stableVersion"`
+	StableRevision composite.Int   `json:"stableRevision"`
+	TargetRevision composite.Int   `json:"targetRevision"`
+	History        []lastEntry     `json:"history"`
+}
+
+type lastCondition struct {
+	Type               string `json:"type"`
+	Status             string `json:"status"`
+	LastTransitionTime string `json:"lastTransitionTime"`
+}
+
+type lastEntry struct {
+	Revision   composite.Int `json:"revision"`
+	Version    string        `json:"version"`
+	Result     string        `json:"result"`
+	Reason     string        `json:"reason"`
+	StartedAt  string        `json:"startedAt"`
+	FinishedAt string        `json:"finishedAt"`
+}
+
+// decision is the annotation that says when replicas were decided last.
+type decision struct {
+	Counter int64     `json:"counter"`
+	Time    time.Time `json:"time"`
+	Attempt int64     `json:"attempt"`
+}
+
+// failedMark is the annotation on the Deployment of a revision that failed.
+type failedMark struct {
+	Attempt int64          `json:"attempt"`
+	Reason  rollout.Reason `json:"reason"`
+	Message string         `json:"message"`
+	At      time.Time      `json:"at"`
+}
+
+// observe sorts out a request. The only error is a record of a newer format.
+func observe(req *Request) (*observation, error) {
+	o := &observation{
+		parent: &req.Parent, name: req.Parent.Metadata.Name, namespace: req.Parent.Metadata.Namespace,
+		deployments: map[int64]*Child{}, identity: map[int64]rollout.Revision{},
+	}
+	if err := json.Unmarshal(req.Parent.Status, &o.status); err != nil {
+		// Somebody wrote it by hand: it is only a hint.
+		o.status = lastStatus{}
+	}
+	o.sortConfigMaps(req.All(kindConfigMap))
+	if err := o.readRecord(); err != nil {
+		return nil, err
+	}
+	o.sortDeployments(req.All(kindDeployment))
+	for _, kind := range req.Kinds() {
+		if kind != kindConfigMap && kind != kindDeployment {
+			o.foreign = append(o.foreign, req.All(kind)...)
+		}
+	}
+	o.findMode(req)
+	return o, nil
+}
+
+func (o *observation) sortConfigMaps(children []Child) {
+	objects := make([]history.Object, 0, len(children))
+	byName := make(map[string]Child, len(children))
+	for _, c := range children {
+		object := history.Object{
+			Name: c.Metadata.Name, Labels: c.Metadata.Labels, Annotations: c.Metadata.Annotations,
+			Immutable: c.Immutable, Data: c.Data, BinaryData: c.BinaryData,
+		}
+		if c.Metadata.Name == recordName(o.name) {
+			if c.Metadata.DeletionTimestamp == "" {
+				o.recordMap = &object
+			}
+			continue
+		}
+		objects = append(objects, object)
+		byName[c.Metadata.Name] = c
+	}
+	for _, s := range history.Read(objects) {
+		if strings.HasPrefix(s.Name, o.name+"-rev-") {
+			o.snapshots = append(o.snapshots, s)
+			delete(byName, s.Name)
+		}
+	}
+	for _, object := range objects {
+		if c, left := byName[object.Name]; left {
+			o.foreign = append(o.foreign, c)
+		}
+	}
+}
+
+// readRecord decodes the record. One that can't be read is a lost one.
+func (o *observation) readRecord() error {
+	if o.recordMap == nil {
+		return nil
+	}
+	text, found, err := history.RecordText(*o.recordMap)
+	if err == nil && !found {
+		err = fmt.Errorf("it has no %s", history.RecordKey)
+	}
+	if err == nil {
+		var format struct {
+			Format int64 `json:"format"`
+		}
+		if json.Unmarshal(text, &format) == nil && format.Format > rollout.Format {
+			return &composite.RetryError{
+				After:  2 * time.Second,
+				Reason: fmt.Sprintf("the record %s has format %d, written by a newer version of the service; this one knows %d", recordName(o.name), format.Format, rollout.Format),
+			}
+		}
+		var r rollout.Record
+		if err = json.Unmarshal(text, &r); err == nil {
+			if err = r.Validate(); err == nil {
+				o.record, o.recordText = &r, text
+				return nil
+			}
+		}
+	}
+	o.note("the record %s could not be used (%v) and is made again from what runs", recordName(o.name), err)
+	return nil
+}
+
+func (o *observation) sortDeployments(children []Child) {
+	for i := range children {
+		c := &children[i]
+		identity := o.identify(c)
+		if _, taken := o.deployments[identity.Number]; taken || identity.Number == 0 {
+			o.foreign = append(o.foreign, *c)
+			continue
+		}
+		o.deployments[identity.Number] = c
+		o.identity[identity.Number] = identity
+		o.numbers = append(o.numbers, identity.Number)
+	}
+	slices.Sort(o.numbers)
+}
+
+// identify finds the revision of a Deployment by its name, which is its hash.
+// The record and the snapshots know its number better than a label does.
+func (o *observation) identify(c *Child) rollout.Revision {
+	hash, ok := strings.CutPrefix(c.Metadata.Name, o.name+"-")
+	if !ok || hash == "" {
+		return rollout.Revision{}
+	}
+	if r := o.record; r != nil {
+		for _, known := range []rollout.Revision{r.Target, r.Stable} {
+			if known.Number != 0 && known.Hash == hash {
+				return known
+			}
+		}
+	}
+	for _, s := range slices.Backward(o.snapshots) {
+		if s.Hash == hash && s.Number != 0 {
+			return rollout.Revision{Number: s.Number, Hash: hash, Version: s.Version}
+		}
+	}
+	n, err := strconv.ParseInt(c.Metadata.Labels[LabelNumber], 10, 64)
+	if err != nil || n < 1 || n > history.MaxNumber || c.Metadata.Labels[LabelRevision] != hash {
+		return rollout.Revision{}
+	}
+	return rollout.Revision{Number: n, Hash: hash, Version: c.Metadata.Annotations[AnnotationVersion]}
+}
+
+// findMode tells the apply mode from Metacontroller's latest write to a child.
+func (o *observation) findMode(req *Request) {
+	latest := ""
+	for _, kind := range req.Kinds() {
+		for _, c := range req.Children[kind] {
+			for _, m := range c.Metadata.ManagedFields {
+				if m.Manager != fieldManager || m.Subresource != "" || m.Time < latest {
+					continue
+				}
+				mode := history.Dynamic
+				if m.Operation == "Apply" {
+					mode = history.ServerSide
+				}
+				if m.Time == latest && o.modeKnown {
+					// Written in the same second: the stricter rules hold.
+					mode = min(mode, o.mode)
+				}
+				latest, o.mode, o.modeKnown = m.Time, mode, true
+			}
+		}
+	}
+	if !o.modeKnown {
+		o.mode = history.ServerSide
+	}
+}
+
+// facts turns Deployments into numbers.
+func (o *observation) facts() *rollout.Facts {
+	f := &rollout.Facts{Deployments: make([]rollout.Deployment, 0, len(o.numbers))}
+	for _, n := range o.numbers {
+		f.Deployments = append(f.Deployments, o.fact(n))
+	}
+	return f
+}
+
+func (o *observation) fact(number int64) rollout.Deployment {
+	c := o.deployments[number]
+	d := rollout.Deployment{
+		Revision: number, Identity: o.identity[number],
+		Deleting:  c.Metadata.DeletionTimestamp != "",
+		Asked:     1,
+		Current:   int64(c.Status.ObservedGeneration) >= c.Metadata.Generation,
+		Total:     int64(c.Status.Replicas),
+		Ready:     int64(c.Status.ReadyReplicas),
+		Available: int64(c.Status.AvailableReplicas),
+		Stable:    c.Metadata.Labels[LabelTrack] == trackStable,
+	}
+	if c.Spec.Replicas != nil {
+		d.Asked = int64(*c.Spec.Replicas)
+	}
+	for _, condition := range c.Status.Conditions {
+		if condition.Type == "ReplicaFailure" && condition.Status == "True" {
+			d.Failure = condition.Message
+			if d.Failure == "" {
+				d.Failure = "pods cannot be created"
+			}
+		}
+	}
+	var last decision
+	if json.Unmarshal([]byte(c.Metadata.Annotations[AnnotationDecision]), &last) == nil && last.Counter <= history.MaxNumber {
+		d.Counter, d.Decided, d.Attempt = last.Counter, last.Time, last.Attempt
+	}
+	var mark failedMark
+	if text := c.Metadata.Annotations[AnnotationFailed]; text != "" && json.Unmarshal([]byte(text), &mark) == nil {
+		d.Failed = &rollout.Failure{Reason: mark.Reason, Message: mark.Message, At: mark.At.UTC()}
+		d.FailedAttempt = mark.Attempt
+	}
+	return d
+}
+
+// staleness limits how long an old record is waited out: caches catch up within
+// seconds, so what is older than that is not a cache.
+const staleness = time.Minute
+
+// checkStale answers a request whose record is older than what its Deployments
+// were decided under with "again in a second": an answer would take back what
+// was done. If that lasts, or the time of the decision makes no sense, the
+// record is the one that is wrong, as after a restore, and counts as lost.
+func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
+	if o.record == nil {
+		return nil
+	}
+	for i := range f.Deployments {
+		d := &f.Deployments[i]
+		if d.Counter <= o.record.Counter {
+			continue
+		}
+		if age := now.Sub(d.Decided); age <= staleness && age >= -staleness {
+			return &composite.RetryError{
+				After:  time.Second,
+				Reason: fmt.Sprintf("the record %s is older than Deployment %s: a cache is behind", recordName(o.name), o.deployments[d.Revision].Metadata.Name),
+			}
+		}
+		o.note("the record %s was older than what runs and is made again from that", recordName(o.name))
+		o.record = nil
+		return nil
+	}
+	return nil
+}
+
+func (o *observation) note(format string, args ...any) {
+	o.notes = append(o.notes, fmt.Sprintf(format, args...))
+}
+
+// snapshot finds a usable snapshot of a revision.
+func (o *observation) snapshot(number int64) (history.Snapshot, bool) {
+	s, ok := history.ByNumber(o.snapshots, number)
+	return s, ok && s.Broken == ""
+}

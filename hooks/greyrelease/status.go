@@ -1,0 +1,182 @@
+package greyrelease
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"greyrelease.example.com/hooks/rollout"
+)
+
+// makeStatus reports what was observed under the observed record. It is the
+// same, byte for byte, for as long as nothing that a user sees changes.
+func (a *answer) makeStatus() *GreyReleaseStatus {
+	s := &GreyReleaseStatus{Selector: podSelector(a.name)}
+	a.count(s)
+	view := a.view()
+	a.identify(s, view)
+	s.Phase = a.phase(view)
+	s.Message = a.message(s, view)
+	s.Conditions = a.conditions(s, view)
+	return s
+}
+
+// view describes the record that is observed, or for lack of one the next.
+func (a *answer) view() rollout.View {
+	r := a.shown()
+	if r == nil {
+		return rollout.View{}
+	}
+	return rollout.Describe(r, a.size(), a.facts, a.now)
+}
+
+// shown is the record that status reports.
+func (a *answer) shown() *rollout.Record {
+	if a.record != nil {
+		return a.record
+	}
+	return a.next
+}
+
+// size is the number of replicas in force.
+func (a *answer) size() int64 { return rollout.Size(a.shown(), &a.wish, a.facts) }
+
+// count adds up what the Deployments report.
+func (a *answer) count(s *GreyReleaseStatus) {
+	target := int64(0)
+	if r := a.shown(); r != nil {
+		target = r.Target.Number
+	}
+	var all, new int64
+	for i := range a.facts.Deployments {
+		d := &a.facts.Deployments[i]
+		s.Replicas += d.Total
+		s.ReadyReplicas += d.Ready
+		s.AvailableReplicas += d.Available
+		all += d.Available
+		if d.Revision == target {
+			s.UpdatedReplicas = d.Total
+			new = d.Available
+		}
+	}
+	if all > 0 {
+		s.CanaryWeight = 100 * new / all
+	}
+}
+
+// identify says which revisions and which batch the status is about.
+func (a *answer) identify(s *GreyReleaseStatus, v rollout.View) {
+	r := a.shown()
+	if r == nil {
+		return
+	}
+	s.TargetVersion, s.TargetRevision = r.Target.Version, r.Target.Number
+	s.StableVersion, s.StableRevision = r.Stable.Version, r.Stable.Number
+	s.TotalBatches = v.Total
+	done := v.Total
+	switch r.Stage {
+	case rollout.Rolling, rollout.Held:
+		s.CurrentBatch = v.Step.Index
+		done = v.Step.Index
+	case rollout.Promoting:
+		s.CurrentBatch = v.Total
+		if r.Reached == nil {
+			// A first install, or back by rollbackTo: there are no batches.
+			s.CurrentBatch, s.TotalBatches = 0, 0
+		}
+	case rollout.RollingBack, rollout.RolledBack:
+		done = 0
+	case rollout.Complete, rollout.Restoring:
+	}
+	if s.TotalBatches > 0 {
+		s.Progress = fmt.Sprintf("%d/%d", done, s.TotalBatches)
+	}
+	for _, e := range r.History {
+		s.History = append(s.History, HistoryEntry{
+			Revision: e.Revision, Version: e.Version, Result: string(e.Result), Reason: e.Reason,
+			StartedAt: stamp(e.StartedAt), FinishedAt: stamp(e.FinishedAt),
+		})
+	}
+	if c := r.Command; c != nil {
+		s.LastCommand = &LastCommand{Text: cut(c.Text), Result: c.Result, Time: stamp(c.Time)}
+	}
+}
+
+func stamp(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t}
+}
+
+// changing tells whether the spec wants another revision than the observed
+// record has: the release of it begins with the next sync.
+func (a *answer) changing() bool {
+	if !a.wish.Valid || a.record == nil {
+		return false
+	}
+	want := a.wish.Content.Number
+	if a.wish.Pin.Number != 0 {
+		want = a.wish.Pin.Number
+	}
+	return want != a.record.Target.Number
+}
+
+func (a *answer) phase(v rollout.View) Phase {
+	r := a.shown()
+	switch {
+	case !a.wish.Valid:
+		return PhaseInvalid
+	case r == nil || a.record == nil && !a.recordIsLost():
+		return PhasePending
+	case a.changing():
+		return PhaseProgressing
+	}
+	switch r.Stage {
+	case rollout.Complete:
+		return PhaseHealthy
+	case rollout.Rolling:
+		if v.Wait != rollout.WaitNone {
+			return PhasePaused
+		}
+		return PhaseProgressing
+	case rollout.Promoting:
+		switch {
+		case v.Wait != rollout.WaitNone:
+			return PhasePaused
+		case a.outAtZero():
+			return PhaseHealthy
+		case r.Stable.Number == 0:
+			return PhasePending
+		}
+		return PhasePromoting
+	case rollout.Restoring, rollout.RollingBack:
+		return PhaseRollingBack
+	case rollout.RolledBack:
+		return PhaseRolledBack
+	case rollout.Held:
+		return PhaseDegraded
+	}
+	return ""
+}
+
+// outAtZero tells whether a release has gone as far as it can without replicas.
+func (a *answer) outAtZero() bool {
+	r := a.record
+	return r != nil && r.Stage == rollout.Promoting && a.size() == 0 && a.facts.Drained(0)
+}
+
+// ready tells whether the target is fully out and available.
+func (a *answer) ready() bool {
+	r := a.record
+	if r == nil || !a.wish.Valid || a.changing() {
+		return false
+	}
+	size := a.size()
+	if a.outAtZero() {
+		return a.facts.Find(r.Target.Number) != nil
+	}
+	return r.Stage == rollout.Complete && a.facts.Drained(r.Target.Number) &&
+		a.facts.Settled(r.Target.Number, size) && a.facts.Available(r.Target.Number) >= size
+}

@@ -1,0 +1,174 @@
+package greyrelease
+
+import (
+	"fmt"
+	"time"
+
+	"greyrelease.example.com/hooks/composite"
+	"greyrelease.example.com/hooks/rollout"
+)
+
+// Sync answers one call of the sync hook: the children and the status that
+// should exist, and when to call again. now is cut to whole seconds and UTC.
+//
+// A user's mistake is no error: the answer keeps what runs and its status says
+// what is wrong. An error is a [composite.RetryError], for a request that shows
+// an older state than one that was acted on already, or a bug of ours; either
+// way nothing is written.
+func Sync(req *Request, now time.Time) (*Response, error) {
+	if req.Finalizing {
+		return &Response{SyncResponse: composite.SyncResponse{Finalized: true}}, nil
+	}
+	o, err := observe(req)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{observation: o, now: now.UTC().Truncate(time.Second)}
+	a.facts = o.facts()
+	if err := o.checkStale(a.facts, a.now); err != nil {
+		return nil, err
+	}
+	a.record = o.record
+	a.desire = o.want()
+	a.judgeRevisions()
+	if err := a.decide(); err != nil {
+		return nil, err
+	}
+	if err := a.render(); err != nil {
+		return nil, err
+	}
+	return a.response(), nil
+}
+
+// judgeRevisions finds out whether the Deployments of target and stable could
+// be made if they were not there.
+func (a *answer) judgeRevisions() {
+	r := a.record
+	if r == nil {
+		// Nothing is made under a record that was not observed.
+		return
+	}
+	a.facts.Deployable = a.makeable(r.Target)
+	a.facts.Restorable = r.Stable.Number == 0 || a.makeable(r.Stable)
+}
+
+func (a *answer) makeable(r rollout.Revision) bool {
+	if a.deployments[r.Number] != nil {
+		return true
+	}
+	s, ok := a.snapshot(r.Number)
+	if !ok {
+		return false
+	}
+	template, err := s.Template()
+	if err != nil {
+		a.note("%v", err)
+		return false
+	}
+	if problem := a.undeployable(r, template); problem != nil {
+		a.note("revision %d cannot run: %v", r.Number, problem)
+		return false
+	}
+	return true
+}
+
+// decide runs the core and checks what it says.
+func (a *answer) decide() error {
+	a.orders = rollout.Act(a.record, &a.wish, a.facts)
+	if a.record == nil && a.recordIsLost() {
+		a.next = rollout.Rebuild(&a.wish, a.facts, a.hints(), a.now)
+	} else {
+		a.next, a.wake = rollout.Next(a.record, &a.wish, a.facts, a.now)
+	}
+	if err := rollout.Check(a.record, a.next, &a.wish, a.facts, a.orders); err != nil {
+		return &InvariantError{Breach: err}
+	}
+	return nil
+}
+
+// InvariantError says that an answer would have broken an invariant of package
+// rollout. It is a bug of ours; nothing is written.
+type InvariantError struct{ Breach error }
+
+func (e *InvariantError) Error() string {
+	return fmt.Sprintf("bug: the answer would break an invariant: %v", e.Breach)
+}
+
+func (e *InvariantError) Unwrap() error { return e.Breach }
+
+// recordIsLost tells a lost record from a first install.
+func (a *answer) recordIsLost() bool {
+	return len(a.numbers) > 0 || len(a.snapshots) > 0
+}
+
+func (a *answer) render() error {
+	if err := a.renderHistory(); err != nil {
+		return err
+	}
+	if err := a.renderRecord(); err != nil {
+		return err
+	}
+	if err := a.renderDeployments(); err != nil {
+		return err
+	}
+	a.renderForeign()
+	return nil
+}
+
+func (a *answer) response() *Response {
+	status := a.makeStatus()
+	out := &Response{SyncResponse: composite.SyncResponse{
+		Status: status, Children: a.children, ResyncAfterSeconds: a.resyncAfter(),
+	}}
+	if from := a.status.Phase; from != status.Phase {
+		t := Transition{
+			Namespace: a.namespace, Name: a.name, Revision: status.TargetRevision, Version: status.TargetVersion,
+			From: from, To: status.Phase,
+		}
+		if a.record != nil && a.record.Failure != nil {
+			t.Reason = string(a.record.Failure.Reason)
+		}
+		out.Transitions = []Transition{t}
+	}
+	return out
+}
+
+// Waits of an answer, in seconds.
+const (
+	// maxMissing: a child that was asked for and is not there is looked for every
+	// second at first and every maxMissing seconds in the end. Nobody else would
+	// wake us: Metacontroller swallows "already exists", and the end of an old
+	// owner's child calls nobody.
+	maxMissing = 10
+	// settleSeconds: a write can get lost without a trace, so after every answer
+	// that writes there is one more look.
+	settleSeconds = 10
+)
+
+// resyncAfter is the time to the next look, in whole seconds, 0 for none.
+func (a *answer) resyncAfter() float64 {
+	var seconds int64
+	sooner := func(s int64) {
+		if s = max(1, s); seconds == 0 || s < seconds {
+			seconds = s
+		}
+	}
+	if !a.wake.IsZero() {
+		sooner(int64(a.wake.Sub(a.now) / time.Second))
+	}
+	if len(a.missing) > 0 {
+		sooner(min(maxMissing, int64(a.sinceChange()/(2*time.Second))))
+	}
+	if a.writes || a.record == nil && a.next != nil {
+		sooner(settleSeconds)
+	}
+	return float64(seconds)
+}
+
+// sinceChange is how long the record has stood as it is.
+func (a *answer) sinceChange() time.Duration {
+	if a.record == nil {
+		return 0
+	}
+	return max(0, a.now.Sub(a.record.Changed))
+}

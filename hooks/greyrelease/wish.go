@@ -1,0 +1,226 @@
+package greyrelease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"greyrelease.example.com/hooks/history"
+	"greyrelease.example.com/hooks/rollout"
+)
+
+// desire is what the parent asks for, checked and numbered.
+type desire struct {
+	spec *Spec
+	errs field.ErrorList
+	wish rollout.Wish
+	// content is the spec's own, for a snapshot to be made.
+	content history.Content
+	// template is the content as rendered; made only for content that is new.
+	draft *draft
+}
+
+// draft is a revision that has no snapshot yet.
+type draft struct {
+	template []byte
+	notes    []string
+}
+
+// want reads the spec and finds out which revision it asks for.
+func (o *observation) want() desire {
+	d := desire{wish: rollout.Wish{Replicas: -1, Command: o.parent.Metadata.Annotations[AnnotationCommand]}}
+	d.spec, d.errs = decodeSpec(o.parent.Spec)
+	d.errs = append(validateName(o.name), d.errs...)
+	if d.spec.AppName == "" {
+		d.spec.AppName = o.name
+	}
+	if d.spec.Replicas != nil {
+		d.wish.Replicas = *d.spec.Replicas
+	}
+	if len(d.errs) > 0 {
+		return d
+	}
+	d.wish.Settings = d.spec.settings()
+	o.findContent(&d)
+	o.findPin(&d)
+	d.wish.Valid = len(d.errs) == 0
+	return d
+}
+
+// findContent gives the spec's content its revision: a known one, or the next
+// number. Content that has no snapshot yet is checked in full.
+func (o *observation) findContent(d *desire) {
+	path := field.NewPath("spec", "template")
+	content, err := history.Identify(d.spec.Template, d.spec.TargetVersion)
+	if err != nil {
+		// The checks of the template know better what is wrong with it.
+		d.errs = append(d.errs, validateTemplate(d.spec.Template, o.namespace)...)
+		if len(d.errs) == 0 {
+			d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+		}
+		return
+	}
+	d.content = content
+	known, found, err := history.Find(o.snapshots, content)
+	var collision *history.CollisionError
+	switch {
+	case errors.As(err, &collision):
+		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, collision.Error()))
+		return
+	case found:
+		d.wish.Content = rollout.Revision{Number: known.Number, Hash: content.Hash, Version: content.Version}
+		return
+	case err != nil:
+		o.note("%v", err)
+	}
+	if errs := validateTemplate(d.spec.Template, o.namespace); len(errs) > 0 {
+		d.errs = append(d.errs, errs...)
+		return
+	}
+	template, notes, err := renderTemplate(d.spec.Template, templateIdentity{
+		Name: o.name, App: d.spec.AppName, Hash: content.Hash, Version: content.Version,
+	})
+	if err != nil {
+		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+		return
+	}
+	number, err := o.number(content.Hash)
+	if err != nil {
+		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+		return
+	}
+	d.draft = &draft{template: template, notes: notes}
+	d.wish.Content = rollout.Revision{Number: number, Hash: content.Hash, Version: content.Version}
+	if problem := o.undeployable(d.wish.Content, template); problem != nil {
+		d.errs = append(d.errs, problem)
+		return
+	}
+	if _, err := o.makeSnapshot(d); err != nil {
+		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+	}
+}
+
+// number is the revision number of content whose snapshot is not there: the one
+// the record or its Deployment knows it by, or a new one.
+func (o *observation) number(hash string) (int64, error) {
+	var highest int64
+	elsewhere := []int64{int64(o.status.StableRevision), int64(o.status.TargetRevision)}
+	if r := o.record; r != nil {
+		for _, known := range []rollout.Revision{r.Target, r.Stable} {
+			if known.Number != 0 && known.Hash == hash && !o.numberTaken(known.Number) {
+				return known.Number, nil
+			}
+		}
+		highest = r.Highest
+	}
+	for _, n := range o.numbers {
+		if o.identity[n].Hash == hash && !o.numberTaken(n) {
+			return n, nil
+		}
+		elsewhere = append(elsewhere, n)
+	}
+	for _, e := range o.status.History {
+		elsewhere = append(elsewhere, int64(e.Revision))
+	}
+	number, err := history.Next(highest, o.snapshots, elsewhere...)
+	for err == nil && o.nameTaken(snapshotName(o.name, number)) {
+		number, err = history.Next(number, o.snapshots, elsewhere...)
+	}
+	return number, err
+}
+
+// nameTaken tells whether a ConfigMap of this name is there, whatever it is.
+func (o *observation) nameTaken(name string) bool {
+	return slices.ContainsFunc(o.snapshots, func(s history.Snapshot) bool { return s.Name == name }) ||
+		slices.ContainsFunc(o.foreign, func(c Child) bool { return c.Metadata.Name == name })
+}
+
+// numberTaken tells whether a snapshot, broken or not, stands under the number.
+func (o *observation) numberTaken(number int64) bool {
+	_, taken := history.ByNumber(o.snapshots, number)
+	return taken
+}
+
+// findPin resolves rollbackTo.
+func (o *observation) findPin(d *desire) {
+	if d.spec.RollbackTo == 0 {
+		return
+	}
+	path := field.NewPath("spec", "rollbackTo")
+	s, found := history.ByNumber(o.snapshots, d.spec.RollbackTo)
+	switch {
+	case !found:
+		d.errs = append(d.errs, field.Invalid(path, d.spec.RollbackTo, "there is no such revision; "+o.choices()))
+		return
+	case s.Broken != "":
+		d.errs = append(d.errs, field.Invalid(path, d.spec.RollbackTo, fmt.Sprintf("snapshot %s is broken: %s; %s", s.Name, s.Broken, o.choices())))
+		return
+	}
+	if _, err := s.Template(); err != nil {
+		d.errs = append(d.errs, field.Invalid(path, d.spec.RollbackTo, fmt.Sprintf("%v; %s", err, o.choices())))
+		return
+	}
+	d.wish.Pin = rollout.Revision{Number: s.Number, Hash: s.Hash, Version: s.Version}
+}
+
+// choices lists the revisions that rollbackTo can name.
+func (o *observation) choices() string {
+	var names []string
+	for _, s := range o.snapshots {
+		if s.Broken == "" {
+			names = append(names, fmt.Sprintf("%d (%s)", s.Number, s.Version))
+		}
+	}
+	if len(names) == 0 {
+		return "none is kept: remove the field"
+	}
+	return "kept are " + strings.Join(names, ", ")
+}
+
+// settings are the rollout settings of a spec.
+func (s *Spec) settings() rollout.Settings {
+	out := rollout.Settings{
+		BatchSize: s.BatchSize, CanaryWeight: s.CanaryWeight, SoakSeconds: s.SoakSeconds,
+		MaxSurge: rollout.Quantity(s.MaxSurge), MaxUnavailable: rollout.Quantity(s.MaxUnavailable),
+		MinReadySeconds: s.MinReadySeconds, ProgressDeadlineSeconds: s.ProgressDeadlineSeconds,
+		AutoRollback: s.AutoRollback, Paused: s.Paused,
+	}
+	for _, b := range s.Batches {
+		soak := s.SoakSeconds
+		if b.SoakSeconds != nil {
+			soak = *b.SoakSeconds
+		}
+		out.Batches = append(out.Batches, rollout.Batch{
+			Pods: b.Pods, Percent: b.Percent, Weight: b.Weight, SoakSeconds: soak,
+			Approval: b.Approval, ApprovalTimeoutSeconds: b.ApprovalTimeoutSeconds,
+		})
+	}
+	return out
+}
+
+// hints are what can be known when the record is lost.
+func (o *observation) hints() rollout.Hints {
+	h := rollout.Hints{Highest: max(int64(o.status.StableRevision), int64(o.status.TargetRevision))}
+	for _, s := range o.snapshots {
+		h.Highest = max(h.Highest, s.Number)
+		if s.Number != 0 {
+			h.Past = append(h.Past, rollout.Past{Revision: s.Number, Attempt: 1})
+		}
+	}
+	for _, e := range o.status.History {
+		if n := int64(e.Revision); n >= 1 && n <= history.MaxNumber {
+			h.Highest = max(h.Highest, n)
+			h.History = append(h.History, rollout.Entry{
+				Revision: n, Version: e.Version, Result: rollout.Result(e.Result), Reason: e.Reason,
+				StartedAt: instant(e.StartedAt), FinishedAt: instant(e.FinishedAt),
+			})
+		}
+	}
+	if s, ok := o.snapshot(int64(o.status.StableRevision)); ok {
+		h.Stable = rollout.Revision{Number: s.Number, Hash: s.Hash, Version: s.Version}
+	}
+	return h
+}
