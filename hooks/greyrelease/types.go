@@ -11,6 +11,7 @@ import (
 // label of at most 52 characters, because the names of its Deployments, their
 // pods and its snapshots are derived from it.
 //
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([a-z0-9-]{0,50}[a-z0-9])?$')",message="metadata.name must be at most 52 lower case letters, digits and \"-\", beginning with a letter and ending with a letter or digit"
 // +kubebuilder:resource:path=greyreleases,singular=greyrelease,shortName=gr,scope=Namespaced
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
@@ -38,6 +39,12 @@ type GreyRelease struct {
 // GreyReleaseSpec is the wish of the user. Fields that change what pods run
 // (template and targetVersion) start a release; all others take effect on the
 // release that is running.
+//
+// No rule looks at replicas, so that an autoscaler's own update is never refused.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.appName) == has(oldSelf.appName) && (!has(self.appName) || self.appName == oldSelf.appName)",message="cannot be changed, added or removed: create another release beside this one",fieldPath=.appName
+// +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !(self.maxSurge == 0 || self.maxSurge == '0%') || (has(self.maxUnavailable) && self.maxUnavailable != 0 && self.maxUnavailable != '0%')",message="cannot be 0 while maxUnavailable is 0: no pod could ever be replaced; set one of them to 1 or more",fieldPath=.maxSurge
+// +kubebuilder:validation:XValidation:rule="(has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600) > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",message="must be greater than minReadySeconds: no pod could become available in time",fieldPath=.progressDeadlineSeconds
 type GreyReleaseSpec struct {
 	// Value of the label app on pods whose template has no app label of its own.
 	// A label value: at most 63 letters, digits, "-", "_" and ".", beginning and
@@ -162,6 +169,8 @@ const (
 )
 
 // Batch is one step of an explicit plan.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.approvalTimeoutSeconds) || (has(self.approval) && self.approval)",message="has an effect only with approval: true: set that as well or remove this",fieldPath=.approvalTimeoutSeconds
 type Batch struct {
 	// Pods of the new version once this batch is out, those of earlier batches
 	// included: a whole number from 1 or a percentage of replicas "1%" to "100%",
@@ -253,7 +262,6 @@ type GreyReleaseStatus struct {
 
 	// The last 10 releases, oldest first.
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=10
 	History []HistoryEntry `json:"history,omitempty"`
 
 	// The last command given through the annotation
@@ -261,8 +269,8 @@ type GreyReleaseStatus struct {
 	LastCommand *LastCommand `json:"lastCommand,omitempty"`
 }
 
-// Phase is where a release stands.
-// +kubebuilder:validation:Enum=Pending;Progressing;Paused;Promoting;Healthy;RollingBack;RolledBack;Degraded;Invalid
+// Phase is where a release stands. The schema does not list the phases: an older
+// CRD would refuse the whole status of a later hook that knows one more.
 type Phase string
 
 const (
