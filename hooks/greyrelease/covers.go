@@ -13,7 +13,7 @@ import (
 // are empty if the live one covers it.
 type difference struct {
 	// Changed is the path of the first field that has another value or is gone,
-	// relative to the template: "spec.containers[0].image".
+	// relative to the template: "spec.containers[0].image". It is "." if all is.
 	Changed string
 	// Added is the path of the first list to which somebody added items of
 	// their own, in a list that is merged by a key: a container, a port, a
@@ -39,6 +39,9 @@ type difference struct {
 //	{env: [{name: CPU, value: "0.5"}]}  {env: [.. value: 500m]}   no
 func covers(want, live jsontree.Value) difference {
 	d := compare(want, live, podTemplate)
+	if d.Changed == here {
+		return d
+	}
 	return difference{Changed: strings.TrimPrefix(d.Changed, "."), Added: strings.TrimPrefix(d.Added, ".")}
 }
 
@@ -151,7 +154,7 @@ func keyText(item jsontree.Value, key string) string {
 		return "TCP"
 	}
 	if v.Kind == jsontree.Number {
-		return string(jsontree.Canonical(v))
+		return v.Number()
 	}
 	return v.Text
 }

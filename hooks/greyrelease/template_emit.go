@@ -35,17 +35,17 @@ type emission struct {
 // restart annotation of a template that was once sent back live must not go,
 // or all pods restart.
 func emitTemplate(want, live json.RawMessage, lastApplied string, mode history.Mode) emission {
-	if len(want) == 0 {
-		return emission{Template: withoutNulls(live)}
-	}
 	if bytes.Equal(want, live) {
 		return emission{Template: want}
 	}
-	wanted, err := jsontree.Parse(want)
+	stored, err := jsontree.Parse(live)
 	if err != nil {
 		return emission{Template: want}
 	}
-	stored, err := jsontree.Parse(live)
+	if len(want) == 0 {
+		return emission{Template: jsontree.Canonical(stored)}
+	}
+	wanted, err := jsontree.Parse(want)
 	if err != nil {
 		return emission{Template: want}
 	}
@@ -56,7 +56,8 @@ func emitTemplate(want, live json.RawMessage, lastApplied string, mode history.M
 	if mergesToItself(stored, lastTemplate(lastApplied, want, wanted), wanted) {
 		return e
 	}
-	if back := withoutNulls(live); history.Fits(back, mode) == nil {
+	// Canonical, for older API servers store a creationTimestamp of null.
+	if back := jsontree.Canonical(stored); history.Fits(back, mode) == nil {
 		e.Template = back
 	}
 	return e
@@ -76,14 +77,4 @@ func lastTemplate(lastApplied string, want []byte, wanted jsontree.Value) jsontr
 	}
 	template, _ := last.At("spec", "template")
 	return template
-}
-
-// withoutNulls is a template in canonical form. Older API servers store a
-// creationTimestamp of null in it.
-func withoutNulls(template json.RawMessage) json.RawMessage {
-	v, err := jsontree.Parse(template)
-	if err != nil {
-		return template
-	}
-	return jsontree.Canonical(v)
 }

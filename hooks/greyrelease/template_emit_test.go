@@ -152,7 +152,9 @@ func TestHandEdits(t *testing.T) {
 		},
 		{
 			why: "an argument added: the list is replaced whole", template: "env-from",
-			edit: func(tpl map[string]any) { container(tpl)["args"] = append(apply.List(container(tpl), "args"), "--debug") },
+			edit: func(tpl map[string]any) {
+				container(tpl)["args"] = append(apply.List(container(tpl), "args"), "--debug")
+			},
 			want: difference{Changed: "spec.containers[0].args"}, writes: 1,
 		},
 	} {

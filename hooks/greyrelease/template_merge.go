@@ -90,46 +90,76 @@ func listMergesToItself(live, last, want jsontree.Value) bool {
 	if name == "" {
 		return jsontree.Equal(live, want)
 	}
-	wanted, ok := byName(want, name)
-	if !ok {
+	if hasTwice(live, name) || hasTwice(last, name) || hasTwice(want, name) {
 		return false
 	}
-	present, ok := byName(live, name)
-	if !ok {
-		return false
-	}
-	before, _ := byName(last, name)
-	for key := range before {
-		_, kept := wanted[key]
-		_, there := present[key]
-		if !kept && there {
-			return false
+	for i, item := range last.Items {
+		key := mergeKey(item, name)
+		if byKey(want, name, key, i) >= 0 {
+			continue
+		}
+		if byKey(live, name, key, i) >= 0 {
+			return false // would be removed
 		}
 	}
-	for key, w := range wanted {
-		l, there := present[key]
-		if !there || !mergesToItself(l, before[key], w) {
+	for i, item := range want.Items {
+		key := mergeKey(item, name)
+		l := byKey(live, name, key, i)
+		if l < 0 {
+			return false // would be added
+		}
+		var before jsontree.Value
+		if b := byKey(last, name, key, i); b >= 0 {
+			before = last.Items[b]
+		}
+		if !mergesToItself(live.Items[l], before, item) {
 			return false
 		}
 	}
 	return true
 }
 
-// byName indexes a list's items; ok is false if two have the same key.
-func byName(list jsontree.Value, name string) (items map[string]jsontree.Value, ok bool) {
-	items = make(map[string]jsontree.Value, len(list.Items))
-	for _, item := range list.Items {
-		items[mergeKey(item, name)] = item
+// byKey returns the index of the last item with the key, -1 for none. It looks
+// first where the item stood in another form of the list, which makes the
+// usual case linear.
+func byKey(list jsontree.Value, name, key string, hint int) int {
+	if hint < len(list.Items) && mergeKey(list.Items[hint], name) == key {
+		return hint
 	}
-	return items, len(items) == len(list.Items)
+	for i, item := range slices.Backward(list.Items) {
+		if mergeKey(item, name) == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// hasTwice is true if two items have the same key. Up to 8 items are compared
+// in pairs, which is faster than a map.
+func hasTwice(list jsontree.Value, name string) bool {
+	if len(list.Items) > 8 {
+		return twice(list, func(item jsontree.Value) string { return "." + mergeKey(item, name) }) != ""
+	}
+	for i, a := range list.Items {
+		for _, b := range list.Items[:i] {
+			if mergeKey(a, name) == mergeKey(b, name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // mergeKey is the text by which dynamic apply tells items apart: 80 and "80"
 // are the same.
 func mergeKey(item jsontree.Value, name string) string {
 	v, _ := item.Get(name)
-	if v.Kind == jsontree.String {
+	switch v.Kind {
+	case jsontree.String:
 		return v.Text
+	case jsontree.Number:
+		return v.Number()
+	case jsontree.Null, jsontree.Bool, jsontree.Array, jsontree.Object:
 	}
 	return string(jsontree.Canonical(v))
 }

@@ -21,7 +21,7 @@ import (
 // for a path such as "history", gives the same text that is not "".
 // If nothing is unknown, next is returned as it is.
 func Carry(old, again, next []byte, identity func(path string, element Member) string) ([]byte, error) {
-	was, err := jsontree.Parse(old)
+	was, err := jsontree.ParseVerbatim(old)
 	if err != nil {
 		return next, nil //nolint:nilerr // what cannot be read has nothing to keep
 	}
@@ -38,7 +38,7 @@ func Carry(old, again, next []byte, identity func(path string, element Member) s
 	if !c.carried {
 		return next, nil
 	}
-	return appendRaw(nil, merged), nil
+	return jsontree.Canonical(merged), nil
 }
 
 // Member reads the text of a scalar member of a list's element, "" if there is
@@ -137,33 +137,4 @@ func join(path, name string) string {
 		return name
 	}
 	return path + "." + name
-}
-
-// appendRaw writes values as they were read, so that nothing unknown changes a
-// byte, and writes objects and arrays anew only where they were made here.
-func appendRaw(dst []byte, v jsontree.Value) []byte {
-	switch {
-	case v.Raw != "":
-		return append(dst, v.Raw...)
-	case v.Kind == jsontree.Object:
-		dst = append(dst, '{')
-		for i, m := range v.Members {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(jsontree.AppendString(dst, m.Name), ':')
-			dst = appendRaw(dst, m.Value)
-		}
-		return append(dst, '}')
-	case v.Kind == jsontree.Array:
-		dst = append(dst, '[')
-		for i, item := range v.Items {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendRaw(dst, item)
-		}
-		return append(dst, ']')
-	}
-	return jsontree.AppendCanonical(dst, v)
 }

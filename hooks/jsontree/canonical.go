@@ -25,7 +25,7 @@ func AppendCanonical(dst []byte, v Value) []byte {
 	switch v.Kind {
 	case Null:
 		return append(dst, "null"...)
-	case Bool:
+	case Bool, Verbatim:
 		return append(dst, v.Text...)
 	case Number:
 		return appendNumber(dst, v.Text)
@@ -78,6 +78,14 @@ func AppendString(dst []byte, s string) []byte {
 		dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 	}
 	return append(append(dst, s[start:]...), '"')
+}
+
+// Number is the canonical form of a number.
+func (v Value) Number() string {
+	if isPlainInteger(v.Text) {
+		return v.Text
+	}
+	return string(appendNumber(nil, v.Text))
 }
 
 // appendNumber appends the canonical form of a number: the digits without

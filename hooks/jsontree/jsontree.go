@@ -13,7 +13,6 @@
 package jsontree
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,6 +30,8 @@ const (
 	String
 	Array
 	Object
+	// Verbatim is a scalar that is written as it was read, see ParseVerbatim.
+	Verbatim
 )
 
 // Value is one JSON value.
@@ -38,11 +39,8 @@ type Value struct {
 	// Kind says which of the other fields count.
 	Kind Kind
 	// Text is a string's content without escapes, a number as it was written,
-	// or "true" or "false".
+	// "true" or "false", or the source of a Verbatim.
 	Text string
-	// Raw is the source text of a value that was parsed, byte for byte. It is
-	// empty for values made by the functions below.
-	Raw string
 	// Items are an array's elements.
 	Items []Value
 	// Members are an object's members, sorted by name, each name once.
@@ -116,7 +114,7 @@ func (v Value) IsEmpty() bool {
 		return len(v.Items) == 0
 	case Object:
 		return len(v.Members) == 0
-	case Bool, Number:
+	case Bool, Number, Verbatim:
 	}
 	return false
 }
@@ -127,8 +125,8 @@ func (v Value) IsZero() bool {
 	case Bool:
 		return v.Text == "false"
 	case Number:
-		return string(appendNumber(nil, v.Text)) == "0"
-	case Null, String, Array, Object:
+		return v.Number() == "0"
+	case Null, String, Array, Object, Verbatim:
 	}
 	return v.IsEmpty()
 }
@@ -143,22 +141,33 @@ func Equal(a, b Value) bool {
 	case Null:
 		return true
 	case Number:
-		return a.Text == b.Text || string(appendNumber(nil, a.Text)) == string(appendNumber(nil, b.Text))
+		return a.Text == b.Text || a.Number() == b.Number()
 	case Array:
 		return slices.EqualFunc(a.Items, b.Items, Equal)
 	case Object:
 		return slices.EqualFunc(a.Members, b.Members, func(a, b Member) bool {
 			return a.Name == b.Name && Equal(a.Value, b.Value)
 		})
-	case Bool, String:
+	case Bool, String, Verbatim:
 	}
 	return a.Text == b.Text
 }
 
+// find returns where the member of that name is or would be.
 func (v Value) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(v.Members, name, func(m Member, name string) int {
-		return cmp.Compare(m.Name, name)
-	})
+	low, high := 0, len(v.Members)
+	for low < high {
+		middle := (low + high) / 2
+		switch at := v.Members[middle].Name; {
+		case at == name:
+			return middle, true
+		case at < name:
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return low, false
 }
 
 // sorted orders members by name and refuses a name that stands twice. What

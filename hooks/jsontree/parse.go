@@ -18,8 +18,15 @@ const maxDepth = 200
 func Parse(data []byte) (Value, error) { return ParseString(string(data)) }
 
 // ParseString is Parse for a string; the tree shares its memory.
-func ParseString(text string) (Value, error) {
-	p := parser{src: text}
+func ParseString(text string) (Value, error) { return parse(parser{src: text}) }
+
+// ParseVerbatim is Parse for text whose scalars, nulls included, are to be
+// written again byte for byte. All of them are of kind Verbatim.
+func ParseVerbatim(data []byte) (Value, error) {
+	return parse(parser{src: string(data), verbatim: true})
+}
+
+func parse(p parser) (Value, error) {
 	v, err := p.value(0)
 	if err != nil {
 		return Value{}, fmt.Errorf("cannot read JSON at offset %d: %w", p.pos, err)
@@ -31,9 +38,40 @@ func ParseString(text string) (Value, error) {
 	return v, nil
 }
 
+// parser keeps the members and items of the objects and arrays it is in on two
+// stacks, and moves them to a place of their exact size when one ends. The
+// places are cut out of larger chunks: most objects are small, and to allocate
+// each for itself would take most of the time.
 type parser struct {
-	src string
-	pos int
+	src      string
+	pos      int
+	verbatim bool
+	members  stack[Member]
+	items    stack[Value]
+}
+
+type stack[T any] struct {
+	open  []T
+	chunk []T
+}
+
+// minChunk and maxChunk bound the chunks; each has twice the size of the one
+// before.
+const minChunk, maxChunk = 16, 256
+
+// pop moves what was pushed since the stack had the given length to its place.
+func (s *stack[T]) pop(base int) []T {
+	n := len(s.open) - base
+	if n == 0 {
+		return nil
+	}
+	if cap(s.chunk)-len(s.chunk) < n {
+		s.chunk = make([]T, 0, max(n, min(max(2*cap(s.chunk), minChunk), maxChunk)))
+	}
+	start := len(s.chunk)
+	s.chunk = append(s.chunk, s.open[base:]...)
+	s.open = s.open[:base]
+	return s.chunk[start:len(s.chunk):len(s.chunk)]
 }
 
 func (p *parser) value(depth int) (Value, error) {
@@ -65,12 +103,15 @@ func (p *parser) value(depth int) (Value, error) {
 	default:
 		err = p.unexpected()
 	}
-	v.Raw = p.src[start:p.pos]
+	if p.verbatim && v.Kind != Object && v.Kind != Array {
+		v = Value{Kind: Verbatim, Text: p.src[start:p.pos]}
+	}
 	return v, err
 }
 
 func (p *parser) object(depth int) (Value, error) {
 	v := Value{Kind: Object}
+	base := len(p.members.open)
 	p.pos++
 	if p.space(); p.next('}') {
 		return v, nil
@@ -91,19 +132,21 @@ func (p *parser) object(depth int) (Value, error) {
 		if err != nil {
 			return v, err
 		}
-		v.Members = append(v.Members, Member{Name: name, Value: member})
+		p.members.open = append(p.members.open, Member{Name: name, Value: member})
 		if p.space(); p.next(',') {
 			continue
 		}
 		if !p.next('}') {
 			return v, p.unexpected()
 		}
+		v.Members = p.members.pop(base)
 		return v, sorted(v.Members)
 	}
 }
 
 func (p *parser) array(depth int) (Value, error) {
 	v := Value{Kind: Array}
+	base := len(p.items.open)
 	p.pos++
 	if p.space(); p.next(']') {
 		return v, nil
@@ -113,13 +156,14 @@ func (p *parser) array(depth int) (Value, error) {
 		if err != nil {
 			return v, err
 		}
-		v.Items = append(v.Items, item)
+		p.items.open = append(p.items.open, item)
 		if p.space(); p.next(',') {
 			continue
 		}
 		if !p.next(']') {
 			return v, p.unexpected()
 		}
+		v.Items = p.items.pop(base)
 		return v, nil
 	}
 }
