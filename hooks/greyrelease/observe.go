@@ -44,11 +44,29 @@ type observation struct {
 // nothing changed, and as a hint when the record is lost.
 type lastStatus struct {
 	Phase          Phase           `json:"phase"`
+	Message        string          `json:"message"`
+	Progress       string          `json:"progress"`
 	Conditions     []lastCondition `json:"conditions"`
 	StableVersion  string          `json:"stableVersion"`
 	StableRevision composite.Int   `json:"stableRevision"`
 	TargetRevision composite.Int   `json:"targetRevision"`
 	History        []lastEntry     `json:"history"`
+	// counts are nil when the status is missing.
+	counts *podCounts
+}
+
+// shows tells whether the status says the same as s to a reader, counts of pods
+// aside: phase, message, batch and conditions.
+func (l *lastStatus) shows(s *GreyReleaseStatus) bool {
+	if l.Phase != s.Phase || l.Message != s.Message || l.Progress != s.Progress || len(l.Conditions) != len(s.Conditions) {
+		return false
+	}
+	for i, c := range s.Conditions {
+		if l.Conditions[i].Type != c.Type || l.Conditions[i].Status != string(c.Status) {
+			return false
+		}
+	}
+	return true
 }
 
 type lastCondition struct {
@@ -87,10 +105,7 @@ func observe(req *Request) (*observation, error) {
 		parent: &req.Parent, name: req.Parent.Metadata.Name, namespace: req.Parent.Metadata.Namespace,
 		deployments: map[int64]*Child{}, identity: map[int64]rollout.Revision{},
 	}
-	if err := json.Unmarshal(req.Parent.Status, &o.status); err != nil {
-		// Somebody wrote it by hand: it is only a hint.
-		o.status = lastStatus{}
-	}
+	o.readStatus(req.Parent.Status)
 	o.sortConfigMaps(req.All(kindConfigMap))
 	if err := o.readRecord(); err != nil {
 		return nil, err
@@ -103,6 +118,17 @@ func observe(req *Request) (*observation, error) {
 	}
 	o.findMode(req)
 	return o, nil
+}
+
+// readStatus reads what is used of the parent's status. If it can't be read,
+// somebody wrote it by hand, and it is only a hint.
+func (o *observation) readStatus(raw json.RawMessage) {
+	var c podCounts
+	if len(raw) == 0 || json.Unmarshal(raw, &o.status) != nil || json.Unmarshal(raw, &c) != nil {
+		o.status = lastStatus{}
+		return
+	}
+	o.status.counts = &c
 }
 
 func (o *observation) sortConfigMaps(children []Child) {

@@ -87,6 +87,8 @@ type answer struct {
 	missing []string
 	// writes tells whether something is asked for that differs from what is observed.
 	writes bool
+	// countsHeld: the status shows counts of pods that are a moment old.
+	countsHeld bool
 }
 
 // renderDeployments answers with the Deployments that were ordered.

@@ -19,7 +19,47 @@ func (a *answer) makeStatus() *GreyReleaseStatus {
 	s.Phase = a.phase(view)
 	s.Message = a.message(s, view)
 	s.Conditions = a.conditions(s, view)
+	a.holdCounts(s)
 	return s
+}
+
+// movingSeconds is how long after a change of the record counts of pods may be
+// held back. Right after one they change several times within a second, and each
+// time would be a write; what is shown later than that is what is there.
+const movingSeconds = 2
+
+// holdCounts keeps the counts of the last status if they are all that is new and
+// pods are still moving. There is another look within movingSeconds.
+func (a *answer) holdCounts(s *GreyReleaseStatus) {
+	now := counts(s)
+	if a.record == nil || a.sinceChange() >= movingSeconds*time.Second || a.status.counts == nil || *a.status.counts == now {
+		return
+	}
+	held := *s
+	setCounts(&held, *a.status.counts)
+	if !a.status.shows(&held) {
+		return
+	}
+	*s = held
+	a.countsHeld = true
+}
+
+// podCounts are the numbers of a status that follow the pods.
+type podCounts struct {
+	Replicas          int64 `json:"replicas"`
+	UpdatedReplicas   int64 `json:"updatedReplicas"`
+	ReadyReplicas     int64 `json:"readyReplicas"`
+	AvailableReplicas int64 `json:"availableReplicas"`
+	CanaryWeight      int64 `json:"canaryWeight"`
+}
+
+func counts(s *GreyReleaseStatus) podCounts {
+	return podCounts{s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.AvailableReplicas, s.CanaryWeight}
+}
+
+func setCounts(s *GreyReleaseStatus, c podCounts) {
+	s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.AvailableReplicas, s.CanaryWeight =
+		c.Replicas, c.UpdatedReplicas, c.ReadyReplicas, c.AvailableReplicas, c.CanaryWeight
 }
 
 // view describes the record that is observed, or for lack of one the next.

@@ -159,6 +159,9 @@ func (a *answer) resyncAfter() float64 {
 	if len(a.missing) > 0 {
 		sooner(min(maxMissing, int64(a.sinceChange()/(2*time.Second))))
 	}
+	if a.countsHeld {
+		sooner(movingSeconds)
+	}
 	if a.writes || a.record == nil && a.next != nil {
 		sooner(settleSeconds)
 	}
