@@ -15,7 +15,7 @@ import (
 // object reads the fields of one JSON object and collects what is wrong with
 // them. Its methods write into their target only what is present and legal, so
 // that a default stands where a field is absent, null or wrong, and an explicit
-// zero replaces it. They return false only for a wrong value.
+// zero replaces it. Those that others depend on return false for a wrong value.
 //
 // Names are compared exactly. encoding/json's structs would take "Replicas" for
 // "replicas", which the API server does not.
@@ -64,16 +64,11 @@ func (o object) integer(name string, from, to int64, into *int64) bool {
 }
 
 // optional is integer for a field whose absence is not the same as any number.
-func (o object) optional(name string, from, to int64, into **int64) bool {
-	if absent(o.fields[name]) {
-		return true
-	}
+func (o object) optional(name string, from, to int64, into **int64) {
 	n := new(int64)
-	if !o.integer(name, from, to, n) {
-		return false
+	if !absent(o.fields[name]) && o.integer(name, from, to, n) {
+		*into = n
 	}
-	*into = n
-	return true
 }
 
 func (o object) boolean(name string, into *bool) bool {
@@ -90,22 +85,21 @@ func (o object) boolean(name string, into *bool) bool {
 
 // text reads a string and never makes one of a number: YAML has already turned an
 // unquoted 1.10 into 1.1 and 20161216 into 2.0161216e+07.
-func (o object) text(name string, into *string, check func(string) string) bool {
+func (o object) text(name string, into *string, check func(string) string) {
 	raw := o.fields[name]
 	if absent(raw) {
-		return true
+		return
 	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
 		o.invalid(name, stringWanted(raw))
-		return false
+		return
 	}
 	if wrong := check(s); wrong != "" {
 		o.invalid(name, wrong)
-		return false
+		return
 	}
 	*into = s
-	return true
 }
 
 var percentPattern = regexp.MustCompile(`^(?:0|[1-9][0-9]?|100)%$`)

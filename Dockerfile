@@ -1,0 +1,18 @@
+# docker build --build-arg VERSION=v0.1.0 -t greyrelease:v0.1.0 .
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY hooks hooks
+COPY server server
+ARG VERSION=dev
+ARG REVISION=unknown
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" -o /greyrelease ./server
+
+# Static, without a shell, as a user who is not root. The service opens no file and
+# calls nobody, so there are no certificates and no zone data.
+FROM scratch
+COPY --from=build /greyrelease /greyrelease
+USER 65532:65532
+EXPOSE 8080 9090
+ENTRYPOINT ["/greyrelease"]

@@ -1,0 +1,70 @@
+# make help lists the targets.
+
+# Packages whose tests are quick. check runs them with the race detector; so does
+# test where there is a C compiler, which it needs, and takes the results of check
+# from Go's cache.
+QUICK  := ./hooks/... ./server/... ./test/manifests/... ./test/purity/...
+RACE    = $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(shell command -v $$(go env CC))),-race)
+# Every module of the repository: the product and those nested under test/.
+MODULES := $(dir $(wildcard go.mod test/*/go.mod))
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+FUZZTIME ?= 60s
+
+.PHONY: help build generate check test demo fmt lint fuzz tidy format vet generated race
+.DEFAULT_GOAL := help
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build the service as bin/greyrelease
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/greyrelease ./server
+
+generate: ## Make manifests/00-crd.yaml from the Go types
+	@mkdir -p bin
+	cd test/tools && go run ./crd ../.. > ../../bin/crd.yaml
+	mv bin/crd.yaml manifests/00-crd.yaml
+
+check: tidy format vet lint generated race ## Check modules, format, lint, generated files and races
+
+test: ## Run all tests of the product, the service over HTTP included
+	go test $(RACE) $(QUICK)
+	go test $$(go list ./test/... | grep -vE '/test/(manifests|purity)(/|$$)')
+	test/curl.sh
+
+demo: ## Watch two releases on a simulated cluster: one succeeds, one rolls itself back
+	@go run ./test/demo
+
+fmt: ## Format all Go files
+	gofmt -w hooks server test
+
+lint: bin/golangci-lint ## Run golangci-lint in every module
+	@for m in $(MODULES); do echo "golangci-lint in $$m"; (cd $$m && $(CURDIR)/bin/golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
+
+fuzz: ## Fuzz each target for FUZZTIME, 60s by default
+	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' hooks server test | sort | while IFS=: read -r file func; do \
+		echo "fuzzing $${func#func } in $$(dirname $$file)"; \
+		go test ./$$(dirname $$file) -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) < /dev/null || exit 1; \
+	done
+
+tidy:
+	@for m in $(MODULES); do echo "go mod tidy -diff in $$m"; (cd $$m && go mod tidy -diff) || exit 1; done
+
+format:
+	@unformatted=$$(gofmt -l hooks server test) && if [ -n "$$unformatted" ]; then echo "run make fmt, which changes:"; echo "$$unformatted"; exit 1; fi
+
+vet:
+	@for m in $(MODULES); do echo "go vet in $$m"; (cd $$m && go vet ./...) || exit 1; done
+
+generated:
+	cd test/tools && go test ./...
+
+race:
+	go test -race $(QUICK)
+
+# The linter is pinned with the other tools. Building it takes about a minute and
+# a half the first time.
+bin/golangci-lint: test/tools/go.mod test/tools/go.sum
+	cd test/tools && go build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
