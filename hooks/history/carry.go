@@ -91,38 +91,46 @@ func hasFolded(v jsontree.Value, name string) bool {
 
 func (c *carrier) array(path string, old, known, next jsontree.Value) jsontree.Value {
 	items := make([]jsontree.Value, len(next.Items))
-	used := make([]bool, len(old.Items))
-	for i, n := range next.Items {
-		items[i] = n
-		if j := c.match(path, known.Items, used, n); j >= 0 {
-			used[j] = true
-			items[i] = c.value(path, old.Items[j], known.Items[j], n)
+	for i, j := range c.match(path, known.Items, next.Items) {
+		items[i] = next.Items[i]
+		if j >= 0 {
+			items[i] = c.value(path, old.Items[j], known.Items[j], next.Items[i])
 		}
 	}
 	return jsontree.List(items)
 }
 
-// match finds the element that n was: an equal one, else one of the same
-// identity; -1 if n is new.
-func (c *carrier) match(path string, known []jsontree.Value, used []bool, n jsontree.Value) int {
-	for j, k := range known {
-		if !used[j] && jsontree.Equal(k, n) {
-			return j
+// match finds for each next element the known one that it was, or -1 if it is
+// new. Equal ones come first, so that none is taken for another one because
+// the identities are alike.
+func (c *carrier) match(path string, known, next []jsontree.Value) []int {
+	was := make([]int, len(next))
+	used := make([]bool, len(known))
+	for i := range next {
+		was[i] = -1
+		for j := range known {
+			if !used[j] && jsontree.Equal(known[j], next[i]) {
+				was[i], used[j] = j, true
+				break
+			}
 		}
 	}
 	if c.identity == nil {
-		return -1
+		return was
 	}
-	id := c.identity(path, textOf(n))
-	if id == "" {
-		return -1
-	}
-	for j, k := range known {
-		if !used[j] && c.identity(path, textOf(k)) == id {
-			return j
+	for i := range next {
+		id := ""
+		if was[i] < 0 {
+			id = c.identity(path, textOf(next[i]))
+		}
+		for j := range known {
+			if id != "" && !used[j] && c.identity(path, textOf(known[j])) == id {
+				was[i], used[j] = j, true
+				break
+			}
 		}
 	}
-	return -1
+	return was
 }
 
 func textOf(v jsontree.Value) Member {

@@ -29,13 +29,13 @@ func NewSnapshot(d Draft, mode Mode) (ConfigMap, error) {
 	if d.Number < 1 || d.Number > MaxNumber {
 		return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: number %d is out of range", d.Name, d.Number)
 	}
-	content, err := IdentifySpec(d.Spec)
+	stored, err := IdentifySpec(d.Spec)
 	if err != nil {
 		return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: %w", d.Name, err)
 	}
-	if !content.Equal(d.Content) || content.Hash != d.Content.Hash {
+	if !stored.Equal(d.Content) || stored.Hash != d.Content.Hash {
 		return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: the spec has the content of %s, not of %s",
-			d.Name, content.Hash, d.Content.Hash)
+			d.Name, stored.Hash, d.Content.Hash)
 	}
 	spec, err := Canonical(d.Spec)
 	if err != nil {
@@ -58,11 +58,11 @@ func NewSnapshot(d Draft, mode Mode) (ConfigMap, error) {
 			return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: %w", d.Name, err)
 		}
 	}
-	size := c.Data
-	if size == nil {
-		size = c.BinaryData
+	content := c.Data
+	if content == nil {
+		content = c.BinaryData
 	}
-	if err := Fits(size, mode); err != nil {
+	if err := Fits(content, mode); err != nil { // the rest is within the margin
 		return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: %w", d.Name, err)
 	}
 	return c, nil

@@ -245,8 +245,11 @@ func (p *parser) slowString(start, i int) (string, error) {
 			buf = utf8.AppendRune(buf, r)
 			i += n
 		case c < utf8.RuneSelf:
-			buf = append(buf, c)
-			i++
+			run := i
+			for i < len(p.src) && isPlain(p.src[i]) {
+				i++
+			}
+			buf = append(buf, p.src[run:i]...)
 		default:
 			r, n := utf8.DecodeRuneInString(p.src[i:])
 			buf = utf8.AppendRune(buf, r)
@@ -256,6 +259,9 @@ func (p *parser) slowString(start, i int) (string, error) {
 	p.pos = len(p.src)
 	return "", p.unexpected()
 }
+
+// isPlain is true for an ASCII character that stands for itself in a string.
+func isPlain(c byte) bool { return ' ' <= c && c < utf8.RuneSelf && c != '"' && c != '\\' }
 
 // unescape decodes the escape that s begins with; n is 0 if it is none.
 func unescape(s string) (r rune, n int) {
