@@ -56,6 +56,7 @@ func TestIV02_TargetVersion(t *testing.T) {
 		`"nginx:1.0"`:    `Invalid value: "nginx:1.0": ` + tag,
 		`"sha256:0123"`:  `Invalid value: "sha256:0123": ` + tag,
 		`"SHA256:` + strings.Repeat("0a", 32) + `"`: `Invalid value: "SHA256:` + strings.Repeat("0a", 26) + `0...": ` + tag,
+		`"sha256:` + strings.Repeat("0A", 32) + `"`: `Invalid value: "sha256:` + strings.Repeat("0A", 26) + `0...": ` + tag,
 		`"` + strings.Repeat("a", 129) + `"`:        `Invalid value: "` + strings.Repeat("a", 60) + `...": ` + tag,
 	} {
 		got, errs := decodeSpec(specWith(t, `"targetVersion":`+value))
@@ -84,7 +85,7 @@ func TestIV07_Quantities(t *testing.T) {
 				t.Errorf("%s %s: want no error, got %s", tt.field, value, texts(errs))
 			}
 		}
-		for _, value := range []string{`"25"`, `"-10%"`, `"12.5%"`, `"150%"`, `""`, `" 10%"`, `"10 %"`, `"abc%"`, `"+5%"`, `"05%"`, `"%"`, `"101%"`, `"10%%"`, `-1`, `1.5`, `1e20`, `true`} {
+		for _, value := range []string{`"25"`, `"-10%"`, `"12.5%"`, `"150%"`, `""`, `" 10%"`, `"10 %"`, `"abc%"`, `"+5%"`, `"05%"`, `"%"`, `"101%"`, `"10%%"`, `-1`, `1.5`, `2147483648`, `1e20`, `true`} {
 			_, errs := decodeSpec(specWith(t, fmt.Sprintf(tt.patch, value)))
 			if want := tt.path + ": Invalid value: " + value + ": " + refused; texts(errs) != want {
 				t.Errorf("%s %s: want\n%s\ngot\n%s", tt.field, value, want, texts(errs))
@@ -134,6 +135,7 @@ func TestValidateSpec(t *testing.T) {
 		{"batches as a number", `"batches":4`, `spec.batches: Invalid value: 4: must be a list, as in [{replicas: 1}, {replicas: "50%"}]`},
 		{"pods that do not grow", `"batches":[{"replicas":5},{"replicas":5}]`, `spec.batches[1].replicas: Invalid value: 5: must be greater than that of the batch before, 5: sizes include all earlier batches`},
 		{"percentages that shrink", `"batches":[{"replicas":1},{"replicas":"50%"},{"replicas":"20%"}]`, `spec.batches[2].replicas: Invalid value: "20%": must be greater than that of the batch before, "50%": sizes include all earlier batches`},
+		{"percentages that do not grow", `"batches":[{"replicas":"50%"},{"replicas":"50%"}]`, `spec.batches[1].replicas: Invalid value: "50%": must be greater than that of the batch before, "50%": sizes include all earlier batches`},
 		{"mixed types are not compared", `"batches":[{"replicas":5},{"replicas":"10%"},{"replicas":3},{"replicas":"5%"}]`, ``},
 		{"weight of a batch", `"batches":[{"replicas":1,"weight":-5}]`, `spec.batches[0].weight: Invalid value: -5: must be a whole number from 0 to 100`},
 		{"timeout without approval", `"batches":[{"replicas":1,"approvalTimeoutSeconds":60}]`, `spec.batches[0].approvalTimeoutSeconds: Invalid value: 60: has an effect only with approval: true: set that as well or remove this`},
