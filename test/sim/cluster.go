@@ -61,8 +61,10 @@ type Cluster struct {
 	nodes     []*node
 	pods      int64 // pods made so far, for their names
 	history   []change
-	lastLoss  time.Time
-	lastHand  time.Time
+	lastLoss  time.Time       // when pods were last lost through no write of ours
+	lastHand  time.Time       // when somebody last laid hands on a child
+	edited    map[string]bool // uids of children that somebody edited
+	refused   map[badSpec]bool
 	failure   error
 	trace     func(string)
 }
@@ -94,6 +96,8 @@ func New(o Options, hook Hook) *Cluster {
 		chance:    rand.New(rand.NewPCG(o.Seed, 0x6772657972656c65)),
 		workloads: map[string]*workload{},
 		behaviors: map[string]Behavior{},
+		edited:    map[string]bool{},
+		refused:   map[badSpec]bool{},
 	}
 	for i := range 5 {
 		c.nodes = append(c.nodes, &node{name: fmt.Sprintf("node-%d", i+1), up: true})

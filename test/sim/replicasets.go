@@ -10,6 +10,7 @@ import (
 // outside the Deployment controller looks at it.
 type replicaSet struct {
 	name, namespace string
+	uid             string         // of the Deployment
 	template        map[string]any // without the hash label
 	labels          map[string]any
 	revision        int64

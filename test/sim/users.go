@@ -43,7 +43,7 @@ func (c *Cluster) Apply(tree map[string]any) error {
 		return err
 	}
 	c.logf("user applies %s", ref)
-	c.touched(ref)
+	c.editing(ref)
 	old := c.Server.Get(ref)
 	if old == nil {
 		_, err = c.Server.Create(user, tree)
@@ -60,7 +60,7 @@ func (c *Cluster) Apply(tree map[string]any) error {
 // Edit merges a JSON merge patch into an object.
 func (c *Cluster) Edit(ref Ref, patch map[string]any) error {
 	c.logf("user edits %s: %v", ref, patch)
-	c.touched(ref)
+	c.editing(ref)
 	_, err := c.Server.Patch(user, ref, patch, "")
 	return err
 }
@@ -76,7 +76,7 @@ func (c *Cluster) Scale(ref Ref, replicas int64) error {
 // Annotate sets an annotation; an empty value removes it.
 func (c *Cluster) Annotate(ref Ref, name, value string) error {
 	c.logf("user annotates %s: %s=%s", ref, name, value)
-	c.touched(ref)
+	c.editing(ref)
 	var v any
 	if value != "" {
 		v = value
@@ -114,5 +114,13 @@ func (c *Cluster) RestartRollout(ref Ref) error {
 func (c *Cluster) touched(ref Ref) {
 	if ref.Kind != Releases {
 		c.lastHand = c.clock.now
+	}
+}
+
+// editing notes that somebody changes more of a child than its size.
+func (c *Cluster) editing(ref Ref) {
+	c.touched(ref)
+	if o := c.Server.Get(ref); o != nil {
+		c.edited[o.UID] = true
 	}
 }

@@ -103,6 +103,9 @@ func (c *Cluster) syncWorkload(w *workload) {
 			if s.replicas != before[s] || minReady != s.minReady {
 				c.wakeSet(s)
 			}
+			if minReady > s.minReady {
+				c.lastLoss = c.clock.now // what was available is not yet
+			}
 			s.minReady, s.desired, s.most = minReady, desired, desired+surge(d)
 		}
 	}
@@ -118,7 +121,7 @@ func (c *Cluster) newestSet(w *workload, d *Object) *replicaSet {
 		if s.deleted || s.namespace != d.Namespace || !matches(selector, s.labels) {
 			return s.deleted && len(s.pods) == 0
 		}
-		s.workload = w
+		s.workload, s.uid = w, w.uid
 		w.sets = append(w.sets, s)
 		return true
 	})
@@ -136,7 +139,7 @@ func (c *Cluster) newestSet(w *workload, d *Object) *replicaSet {
 	if newest == nil {
 		hash := templateHash(template)
 		newest = &replicaSet{
-			name: d.Name + "-" + hash, namespace: d.Namespace, template: template, created: c.clock.now,
+			name: d.Name + "-" + hash, namespace: d.Namespace, uid: w.uid, template: template, created: c.clock.now,
 			labels: maps.Clone(apply.Object(template, "metadata", "labels")), workload: w,
 			minReady: time.Duration(d.Int("spec", "minReadySeconds")) * time.Second,
 		}

@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"time"
+
+	"greyrelease.example.com/test/sim/apply"
+)
+
+// What the rules know of the product's names: its contract with users.
+const (
+	numberLabel   = "greyrelease.example.com/number"
+	revisionLabel = "greyrelease.example.com/revision"
+	trackLabel    = "greyrelease.example.com/track"
+	decision      = "greyrelease.example.com/decision"
+	failedMark    = "greyrelease.example.com/failed"
+	command       = "greyrelease.example.com/command"
+)
+
+// Invariants returns the rules that every release keeps, looked at from outside:
+// in requests, answers, writes and in what the pods really do, never in the
+// product's own record. The numbers are those of the package rollout. Each set
+// belongs to one cluster.
+func Invariants(c *Cluster) []Check {
+	g := &gates{releases: map[string]*gated{}}
+	f := &fixpoint{last: map[string]*Sync{}}
+	t := &templates{first: map[string]map[string]any{}}
+	return []Check{
+		{Name: "replies", Answered: checkReply, Synced: checkError},
+		{Name: "I1", Answered: checkFloor, Wrote: checkTrueFloor},
+		{Name: "I2", Answered: checkCeiling, Wrote: checkTrueCeiling},
+		{Name: "I3", Answered: checkDrops},
+		{Name: "I4 and I5", Answered: f.checkSame},
+		{Name: "I6", Answered: f.checkSettles},
+		{Name: "I7", Answered: checkSnapshotFirst},
+		{Name: "I8", Answered: checkDecision, Wrote: t.check},
+		{Name: "status", Answered: f.checkStatus},
+		{Name: "I13", Answered: g.check},
+	}
+}
+
+// limits are the numbers of pods that a release keeps to.
+type limits struct{ replicas, floor, ceiling int64 }
+
+// limitsOf resolves a spec's replicas with the surge and unavailable of the last
+// spec that was valid, which stay in force.
+func limitsOf(parent, valid *Object) limits {
+	replicas := max(parent.Int("spec", "replicas"), 0)
+	tree := apply.Object(valid.Tree, "spec")
+	surge := scaled(tree["maxSurge"], replicas, true, "25%")
+	unavailable := scaled(tree["maxUnavailable"], replicas, false, "0")
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return limits{replicas, replicas - min(unavailable, replicas), replicas + surge}
+}
+
+// refuse remembers which generations of a spec the hook found invalid.
+func (c *Cluster) refuse(s *Sync) {
+	if apply.Text(s.Answer.Status, "phase") == "Invalid" {
+		c.refused[badSpec{s.Parent.UID, s.Parent.Generation()}] = true
+	}
+}
+
+// badSpec names a spec that was refused.
+type badSpec struct {
+	uid        string
+	generation int64
+}
+
+// inForce returns the limits of the versions that the parent had at an instant
+// and after it, the widest of them: an answer can be about an older spec than
+// the newest.
+func (c *Cluster) inForce(parent *Object, t time.Time) limits {
+	var all []limits
+	var valid *Object
+	for _, ch := range c.history {
+		if ch.New == nil || ch.New.UID != parent.UID {
+			continue
+		}
+		if valid == nil || !c.refused[badSpec{parent.UID, ch.New.Generation()}] {
+			valid = ch.New
+		}
+		if ch.at.Before(t) {
+			all = all[:0]
+		}
+		all = append(all, limitsOf(ch.New, valid))
+	}
+	wide := all[0]
+	for _, l := range all[1:] {
+		wide.floor, wide.ceiling = min(wide.floor, l.floor), max(wide.ceiling, l.ceiling)
+	}
+	return wide
+}
+
+// stated are the limits of the parent as the request shows it.
+func (c *Cluster) stated(s *Sync) limits {
+	valid := s.Parent
+	for _, ch := range c.history {
+		if ch.New != nil && ch.New.UID == s.Parent.UID && ch.New.Version <= s.Parent.Version && !c.refused[badSpec{s.Parent.UID, ch.New.Generation()}] {
+			valid = ch.New
+		}
+	}
+	return limitsOf(s.Parent, valid)
+}
+
+// deployments returns the live Deployments of a parent.
+func (c *Cluster) deployments(uid string) []*Object {
+	var list []*Object
+	for _, o := range c.Server.List(Deployments) {
+		if o.OwnedBy(uid) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// asked returns what an answer asks for, by Deployment.
+func asked(s *Sync) map[Ref]*wish {
+	m := map[Ref]*wish{}
+	for _, w := range s.Answer.Children {
+		if w.Kind == Deployments {
+			m[w.Ref] = w
+		}
+	}
+	return m
+}
+
+func (w *wish) replicas() int64 {
+	if apply.Field(w.tree, "spec", "replicas") == nil {
+		return 1
+	}
+	return number(w.tree, "spec", "replicas")
+}
+
+// judged tells whether an answer is one whose children are carried out.
+func judged(s *Sync) bool { return s.Answer != nil && !s.Parent.Deleting() }

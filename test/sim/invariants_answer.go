@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"fmt"
+
+	"greyrelease.example.com/test/sim/apply"
+)
+
+// checkReply: the service answers with 200 or asks for patience with 429.
+func checkReply(c *Cluster, s *Sync) error {
+	if s.Answer != nil {
+		c.refuse(s)
+	}
+	if s.Reply.Status == 429 && s.Reply.RetryAfter <= 0 {
+		return fmt.Errorf("429 without Retry-After")
+	}
+	return nil
+}
+
+// checkError: no sync fails but by faults that were planned: every other error
+// is a bug of the hook or a child that the API server refuses.
+func checkError(c *Cluster, s *Sync) error {
+	if s.Err == nil || c.Metacontroller.Down || c.Metacontroller.Faults != (Faults{}) || c.Server.Refuse != nil {
+		return nil
+	}
+	if s.Reply.Status != 200 {
+		return s.Err
+	}
+	for _, w := range s.Writes {
+		if w.Err != nil && !expected(w.Err) {
+			return s.Err
+		}
+	}
+	return nil
+}
+
+// checkFloor is I1 on the observed state: take-downs leave the floor or what was
+// available before, if that was less. Observed available pods count up to what is
+// asked for, because a status can be older than the last take-down.
+func checkFloor(c *Cluster, s *Sync) error {
+	if !judged(s) {
+		return nil
+	}
+	want := asked(s)
+	var before, after int64
+	for _, o := range s.Children {
+		if o.Kind != Deployments || o.Deleting() {
+			continue
+		}
+		have := min(o.Int("status", "availableReplicas"), o.Int("spec", "replicas"))
+		before += have
+		if w := want[o.Ref]; w != nil {
+			after += min(have, w.replicas())
+		}
+	}
+	if floor := c.stated(s).floor; after < min(floor, before) {
+		return fmt.Errorf("the answer takes available pods from %d to %d, the floor is %d", before, after, floor)
+	}
+	return nil
+}
+
+// checkCeiling is I2 on the observed state. The order of writes is random and any
+// of them can be lost, so raises count before take-downs.
+func checkCeiling(c *Cluster, s *Sync) error {
+	if !judged(s) {
+		return nil
+	}
+	want := asked(s)
+	var before, after int64
+	raised := false
+	for _, o := range s.Children {
+		if o.Kind != Deployments || o.Deleting() {
+			continue
+		}
+		n := o.Int("spec", "replicas")
+		before += n
+		most := n
+		if w := want[o.Ref]; w != nil {
+			most = max(n, w.replicas())
+			raised = raised || w.replicas() > n
+			delete(want, o.Ref)
+		}
+		after += most
+	}
+	for _, w := range want {
+		after += w.replicas()
+		raised = raised || w.replicas() > 0
+	}
+	if ceiling := c.stated(s).ceiling; raised && after > max(ceiling, before) {
+		return fmt.Errorf("the answer raises the pods asked for from %d to as many as %d, the ceiling is %d", before, after, ceiling)
+	}
+	return nil
+}
+
+// checkDrops is I3: what runs, what is stable or the target, and the snapshots of
+// all these are never left out, and neither is the record.
+func checkDrops(_ *Cluster, s *Sync) error {
+	if !judged(s) {
+		return nil
+	}
+	listed := map[Ref]bool{}
+	for _, w := range s.Answer.Children {
+		listed[w.Ref] = true
+	}
+	kept := map[string]bool{}
+	for _, name := range []string{"stableRevision", "targetRevision"} {
+		if n := number(s.Answer.Status, name); n > 0 {
+			kept[fmt.Sprint(n)] = true
+		}
+	}
+	if n := s.Parent.Int("spec", "rollbackTo"); n > 0 {
+		kept[fmt.Sprint(n)] = true
+	}
+	for _, o := range s.Children {
+		if o.Kind == Deployments && o.Int("spec", "replicas") > 0 {
+			kept[o.Label(numberLabel)] = true
+		}
+	}
+	for _, o := range s.Children {
+		switch {
+		case listed[o.Ref] || o.Deleting():
+		case o.Kind == Deployments && o.Int("spec", "replicas") > 0:
+			return fmt.Errorf("%s with %d pods asked for is left out", o.Ref, o.Int("spec", "replicas"))
+		case o.Label(numberLabel) != "" && kept[o.Label(numberLabel)]:
+			return fmt.Errorf("%s of a revision that is live is left out", o.Ref)
+		case o.Kind == ConfigMaps && o.Name == s.Parent.Name+"-rollout":
+			return fmt.Errorf("the record is left out")
+		}
+	}
+	return nil
+}
+
+// checkSnapshotFirst is I7: a new Deployment only once its snapshot was observed.
+func checkSnapshotFirst(_ *Cluster, s *Sync) error {
+	if !judged(s) {
+		return nil
+	}
+	observed := map[Ref]bool{}
+	snapshots := map[string]bool{}
+	for _, o := range s.Children {
+		observed[o.Ref] = true
+		if o.Kind == ConfigMaps {
+			snapshots[o.Label(numberLabel)+" "+o.Label(revisionLabel)] = true
+		}
+	}
+	for ref, w := range asked(s) {
+		number := apply.Text(w.tree, "metadata", "labels", numberLabel)
+		hash := apply.Text(w.tree, "metadata", "labels", revisionLabel)
+		if !observed[ref] && !snapshots[number+" "+hash] {
+			return fmt.Errorf("%s is asked for and the snapshot of revision %s was not observed", ref, number)
+		}
+	}
+	return nil
+}
+
+// checkDecision: a Deployment is marked with another decision only together with
+// another size, or each answer would be a write.
+func checkDecision(_ *Cluster, s *Sync) error {
+	if !judged(s) {
+		return nil
+	}
+	want := asked(s)
+	for _, o := range s.Children {
+		w := want[o.Ref]
+		if o.Kind != Deployments || w == nil || w.replicas() != o.Int("spec", "replicas") {
+			continue
+		}
+		was, is := o.Annotation(decision), apply.Text(w.tree, "metadata", "annotations", decision)
+		if was != "" && was != is {
+			return fmt.Errorf("%s keeps %d pods and its decision goes from %s to %s", o.Ref, w.replicas(), was, is)
+		}
+	}
+	return nil
+}

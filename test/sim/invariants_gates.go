@@ -1,0 +1,231 @@
+package sim
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"greyrelease.example.com/test/sim/apply"
+)
+
+// gates follows releases from outside and holds them to their gates: a second,
+// dumb implementation of the rules in the API reference. It is lenient where the
+// rules leave room and never strict where they do not.
+type gates struct{ releases map[string]*gated }
+
+// gated is what is known of one release.
+type gated struct {
+	target  int64 // the revision that is going out
+	attempt int64
+
+	full     []time.Time    // full[n]: since when n pods of the target have been available, zero if not
+	pods     int64          // the largest batch whose gate was seen open, in pods
+	share    float64        // and as a share of the replicas then
+	promoted map[int64]bool // gates that a command opened, by size
+	free     bool           // no gates: first install, rollbackTo, promote @all
+
+	failed  int64  // the revision that was rolled back and may not be tried again, 0 if none
+	content string // the spec's content then
+	pin     int64  // rollbackTo then
+}
+
+// attempts are how a message names the attempt that is running.
+var attempts = regexp.MustCompile(`(?:promote|abort|retry) (\d+)\.(\d+)`)
+
+func (g *gates) check(c *Cluster, s *Sync) error {
+	if !judged(s) {
+		return nil
+	}
+	r := g.releases[s.Parent.UID]
+	if r == nil {
+		r = &gated{free: true}
+		g.releases[s.Parent.UID] = r
+	}
+	r.follow(s)
+	target := r.deployment(s)
+	r.observe(s, target)
+	if err := r.checkRetry(s, target); err != nil {
+		return err
+	}
+	return r.checkRaise(s, target)
+}
+
+// follow finds out which attempt is running and what the user said about it.
+func (r *gated) follow(s *Sync) {
+	status := s.Answer.Status
+	target, attempt := number(status, "targetRevision"), r.attempt
+	message := apply.Text(status, "message")
+	if m := attempts.FindStringSubmatch(message); m != nil && m[1] == strconv.FormatInt(target, 10) {
+		attempt, _ = strconv.ParseInt(m[2], 10, 64)
+	}
+	if target != r.target || attempt != r.attempt {
+		*r = gated{target: target, attempt: attempt, failed: r.failed, content: r.content, pin: r.pin}
+		r.free = number(status, "stableRevision") == 0
+	}
+	pin := s.Parent.Int("spec", "rollbackTo")
+	if pin != 0 && pin == target || number(status, "stableRevision") == target {
+		r.free = true
+	}
+	if r.promoted == nil {
+		r.promoted = map[int64]bool{}
+	}
+	id := fmt.Sprintf("%d.%d", target, attempt)
+	var gate string
+	if _, err := fmt.Sscanf(s.Parent.Annotation(command), "promote "+id+"@%s", &gate); err == nil {
+		if gate == "all" {
+			r.free = true
+		}
+		if n, err := strconv.ParseInt(gate, 10, 64); err == nil {
+			r.promoted[n] = true
+		}
+	}
+}
+
+// deployment returns the target's Deployment, or nil.
+func (r *gated) deployment(s *Sync) *Object {
+	for _, o := range s.Children {
+		if o.Kind == Deployments && o.Label(numberLabel) == strconv.FormatInt(r.target, 10) && !o.Deleting() {
+			return o
+		}
+	}
+	return nil
+}
+
+// observe notes which gates are open.
+func (r *gated) observe(s *Sync, target *Object) {
+	available := int64(0)
+	if target != nil {
+		available = min(target.Int("status", "availableReplicas"), target.Int("spec", "replicas"))
+	}
+	for int64(len(r.full)) <= available {
+		r.full = append(r.full, time.Time{})
+	}
+	for n := range r.full {
+		switch {
+		case int64(n) > available:
+			r.full[n] = time.Time{}
+		case r.full[n].IsZero():
+			r.full[n] = s.At
+		}
+	}
+	if apply.Text(s.Answer.Status, "phase") == "Invalid" {
+		return
+	}
+	replicas := s.Parent.Int("spec", "replicas")
+	for _, b := range planOf(s.Parent) {
+		if b.size > available || replicas == 0 {
+			continue
+		}
+		soaked := s.At.Sub(r.full[b.size]) >= b.soak
+		if r.promoted[b.size] || soaked && !b.approval {
+			r.pods = max(r.pods, b.size)
+			r.share = max(r.share, max(b.share, float64(b.size)/float64(replicas)))
+		}
+	}
+}
+
+// checkRaise: more pods of the target are asked for only past open gates.
+func (r *gated) checkRaise(s *Sync, target *Object) error {
+	if r.free || target == nil || apply.Text(s.Answer.Status, "phase") == "Invalid" {
+		return nil
+	}
+	w := asked(s)[target.Ref]
+	if w == nil || w.replicas() <= target.Int("spec", "replicas") {
+		return nil
+	}
+	replicas := s.Parent.Int("spec", "replicas")
+	for _, b := range planOf(s.Parent) {
+		if b.size >= w.replicas() || replicas == 0 || r.pods >= b.size || r.share >= b.share || r.share >= float64(b.size)/float64(replicas) {
+			continue
+		}
+		return fmt.Errorf("revision %d goes from %d to %d pods and the gate at %d was never open (largest open %d)",
+			r.target, target.Int("spec", "replicas"), w.replicas(), b.size, r.pods)
+	}
+	return nil
+}
+
+// checkRetry: what was rolled back gets no pods again until the user changes the
+// content, pins it or asks for it.
+func (r *gated) checkRetry(s *Sync, target *Object) error {
+	pin := s.Parent.Int("spec", "rollbackTo")
+	content := contentOf(s.Parent)
+	status := s.Answer.Status
+	if apply.Text(status, "phase") == "RolledBack" {
+		r.failed, r.content, r.pin = r.target, content, pin
+	}
+	if r.failed == 0 {
+		return nil
+	}
+	asks := fmt.Sprintf("retry %d.", r.failed)
+	if content != r.content || pin != r.pin || len(s.Parent.Annotation(command)) > len(asks) && s.Parent.Annotation(command)[:len(asks)] == asks {
+		r.failed = 0
+		return nil
+	}
+	if target == nil || r.target != r.failed {
+		return nil
+	}
+	if w := asked(s)[target.Ref]; w != nil && w.replicas() > target.Int("spec", "replicas") {
+		return fmt.Errorf("revision %d was rolled back and gets %d pods again", r.failed, w.replicas())
+	}
+	return nil
+}
+
+// contentOf is what makes another revision of a spec.
+func contentOf(parent *Object) string {
+	return fmt.Sprint(apply.Field(parent.Tree, "spec", "targetVersion"), apply.Field(parent.Tree, "spec", "template"))
+}
+
+// stop is a batch of a plan, with its gate.
+type stop struct {
+	size     int64
+	share    float64
+	soak     time.Duration
+	approval bool
+}
+
+// planOf lays out the batches of a spec; those of one size are one.
+func planOf(parent *Object) []stop {
+	tree := apply.Object(parent.Tree, "spec")
+	replicas := number(tree, "replicas")
+	soak := time.Duration(number(tree, "soakSeconds")) * time.Second
+	var plan []stop
+	add := func(b stop) {
+		b.size = min(b.size, replicas)
+		if n := len(plan); n > 0 && b.size <= plan[n-1].size {
+			last := &plan[n-1]
+			last.soak, last.approval = max(last.soak, b.soak), last.approval || b.approval
+			return
+		}
+		plan = append(plan, b)
+	}
+	if list := apply.List(tree, "batches"); len(list) > 0 {
+		for _, item := range list {
+			m, _ := item.(map[string]any)
+			b := stop{size: scaled(m["replicas"], replicas, true, "0"), soak: soak, approval: m["approval"] == true}
+			b.share = float64(b.size) / float64(max(replicas, 1))
+			if _, ok := m["replicas"].(string); ok {
+				b.share = float64(scaled(m["replicas"], 100, true, "0")) / 100
+			}
+			if m["soakSeconds"] != nil {
+				b.soak = time.Duration(number(m, "soakSeconds")) * time.Second
+			}
+			add(b)
+		}
+		return plan
+	}
+	step := number(tree, "batchSize")
+	if step == 0 {
+		step = max(1, (replicas+3)/4)
+	}
+	at := int64(0)
+	if weight := number(tree, "canaryWeight"); weight > 0 {
+		at = max(1, (replicas*weight+99)/100)
+		add(stop{size: at, share: float64(weight) / 100, soak: soak})
+	}
+	for at < replicas {
+		at = min(at+step, replicas)
+		add(stop{size: at, share: float64(at) / float64(replicas), soak: soak})
+	}
+	return plan
+}

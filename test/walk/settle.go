@@ -1,0 +1,155 @@
+package walk
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"greyrelease.example.com/test/sim"
+)
+
+// patience is how long a release may take, in virtual time, once the trouble is
+// over: every batch its deadline, and twice that.
+const patience = 12 * time.Hour
+
+// settle ends all trouble, does what the release waits for, and checks that it
+// comes to a good end: the right pods, and not a write more.
+func (w *world) settle() error {
+	if err := w.calmDown(); err != nil {
+		return err
+	}
+	end := w.Now().Add(patience)
+	for !w.final() {
+		if w.Now().After(end) {
+			return fmt.Errorf("not at an end after %v: %s: %s", patience, w.text("phase"), w.text("message"))
+		}
+		ended, err := w.Until(time.Minute, func() bool { return w.final() || w.Quiet() })
+		if err != nil {
+			return err
+		}
+		if !ended {
+			continue
+		}
+		if err := w.unblock(); err != nil {
+			return err
+		}
+	}
+	if err := w.Run(5 * time.Minute); err != nil {
+		return err
+	}
+	return w.checkEnd()
+}
+
+// calmDown ends all trouble. From now on every version is a good one, or stays
+// what it is.
+func (w *world) calmDown() error {
+	w.calm = true
+	m := w.Metacontroller
+	m.Thaw()
+	m.Faults, m.Down = sim.Faults{}, false
+	w.Quota, w.Capacity = 0, 0
+	for i := range 5 {
+		w.ReturnNode(i)
+	}
+	if w.r.IntN(2) == 0 {
+		for v := 1; v <= w.versions; v++ {
+			w.Turn(fmt.Sprint(v), sim.Behavior{Ready: 2 * time.Second})
+		}
+	}
+	w.Turn("hand", sim.Behavior{Ready: time.Second})
+	if w.Server.Get(w.release) == nil {
+		w.broken = false
+		return w.create()
+	}
+	return nil
+}
+
+// final tells whether the release has come to an end that needs nobody.
+func (w *world) final() bool {
+	o := w.Server.Get(w.release)
+	if o == nil || o.Int("status", "observedGeneration") != o.Generation() || w.Metacontroller.Waits(w.release.Key()) {
+		return false
+	}
+	switch w.text("phase") {
+	case "Healthy", "RolledBack", "Degraded":
+		return true
+	}
+	return false
+}
+
+// unblock does what somebody has to do where nothing more happens by itself. To
+// wait for nothing that anybody could give is against I10.
+func (w *world) unblock() error {
+	phase, message := w.text("phase"), w.text("message")
+	switch {
+	case w.final():
+		return nil
+	case phase == "Invalid":
+		return w.mend()
+	case phase == "Paused" && strings.Contains(message, "spec.paused"):
+		return w.edit(map[string]any{"paused": nil})
+	case phase == "Paused" && strings.Contains(message, "scaled to 0"):
+		return w.Scale(w.release, 3)
+	case phase == "Paused" && strings.Contains(message, "approval"):
+		for _, m := range printed.FindAllStringSubmatch(message, -1) {
+			if strings.HasPrefix(m[1], "promote") {
+				return w.Annotate(w.release, command, m[1])
+			}
+		}
+	}
+	return fmt.Errorf("I10: nothing is going to happen, and it waits for nobody: %s: %s", phase, message)
+}
+
+// checkEnd looks at the pods, and pokes the release: that must write nothing.
+func (w *world) checkEnd() error {
+	o := w.Server.Get(w.release)
+	replicas := o.Int("spec", "replicas")
+	phase := w.text("phase")
+	serving := o.Int("status", "targetRevision")
+	if phase == "RolledBack" {
+		serving = o.Int("status", "stableRevision")
+	}
+	total := int64(0)
+	for _, d := range w.Server.List(sim.Deployments) {
+		n := d.Int("spec", "replicas")
+		total += n
+		if phase == "Degraded" || !d.OwnedBy(o.UID) {
+			continue
+		}
+		want := int64(0)
+		if d.Label("greyrelease.example.com/number") == fmt.Sprint(serving) {
+			want = replicas
+		}
+		if n != want {
+			return fmt.Errorf("at the end, %s, %s has %d pods asked for, not %d", phase, d.Name, n, want)
+		}
+	}
+	if phase != "Degraded" && total < replicas {
+		return fmt.Errorf("at the end, %s, %d pods are asked for, not %d", phase, total, replicas)
+	}
+	if !w.Quiet() {
+		return nil // some pods never come to rest
+	}
+	before := w.writes()
+	if err := w.Annotate(w.release, "poke", "1"); err != nil {
+		return err
+	}
+	if err := w.Run(time.Hour); err != nil {
+		return err
+	}
+	if after := w.writes(); after != before {
+		return fmt.Errorf("a poke at the end caused %d writes", after-before)
+	}
+	return nil
+}
+
+// writes counts the writes of Metacontroller.
+func (w *world) writes() int {
+	n := 0
+	for count, times := range w.Server.Counts {
+		if count.Who == "metacontroller" && count.Verb != "get" {
+			n += times
+		}
+	}
+	return n
+}

@@ -1,0 +1,41 @@
+package walk
+
+import (
+	"fmt"
+	"time"
+
+	"greyrelease.example.com/test/sim"
+)
+
+// Walk takes a release for the walk with this seed. trace, if not nil, is called
+// with a line for everything that happens. The error is the first broken rule.
+func Walk(seed uint64, hook sim.Hook, trace func(line string)) error {
+	w := newWorld(seed, hook)
+	if trace != nil {
+		w.Trace(trace)
+	}
+	if err := w.create(); err != nil {
+		return err
+	}
+	if err := w.rest(); err != nil {
+		return err
+	}
+	for range 8 + w.r.IntN(16) {
+		if err := w.move(); err != nil {
+			return fmt.Errorf("cannot make a move: %w", err)
+		}
+		if err := w.rest(); err != nil {
+			return err
+		}
+	}
+	return w.settle()
+}
+
+// rest lets some time pass.
+func (w *world) rest() error {
+	if w.r.IntN(4) > 0 {
+		return w.Run(between(w.r, 2*time.Minute))
+	}
+	_, err := w.Until(10*time.Minute, w.Quiet)
+	return err
+}

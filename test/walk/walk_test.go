@@ -1,0 +1,48 @@
+package walk
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"greyrelease.example.com/test/sim"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 300, "number of walks")
+	from  = flag.Uint64("from", 1, "seed of the first walk")
+	only  = flag.Uint64("seed", 0, "take this walk alone and log everything")
+	most  = flag.Int("failures", 1, "stop after so many failures")
+)
+
+func TestWalk(t *testing.T) {
+	if *only > 0 {
+		err := Walk(*only, sim.Product, func(line string) { fmt.Fprintln(os.Stderr, line) })
+		if err != nil {
+			t.Fatalf("seed %d: %v", *only, err)
+		}
+		return
+	}
+	var next, failures atomic.Int64
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for {
+				n := uint64(next.Add(1) - 1)
+				if n >= *seeds || failures.Load() >= int64(*most) {
+					return
+				}
+				seed := *from + n
+				if err := Walk(seed, sim.Product, nil); err != nil {
+					failures.Add(1)
+					t.Errorf("seed %d: %v\nto see it: go test ./test/walk -seed %d", seed, err, seed)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
