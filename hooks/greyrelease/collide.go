@@ -56,7 +56,7 @@ func (c *collider) walk(path string, v jsontree.Value, s *shape) {
 		for i, item := range v.Items {
 			c.walk(fmt.Sprintf("%s[%d]", path, i), item, s.item())
 		}
-	case jsontree.Null, jsontree.Bool, jsontree.Number, jsontree.String:
+	case jsontree.Null, jsontree.Bool, jsontree.Number, jsontree.String, jsontree.Verbatim:
 	}
 }
 

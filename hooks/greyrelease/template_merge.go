@@ -52,7 +52,7 @@ func mergesToItself(live, last, want jsontree.Value) bool {
 		return objectMergesToItself(live, last, want)
 	case jsontree.Array:
 		return listMergesToItself(live, last, want)
-	case jsontree.Null, jsontree.Bool, jsontree.Number, jsontree.String:
+	case jsontree.Null, jsontree.Bool, jsontree.Number, jsontree.String, jsontree.Verbatim:
 	}
 	return jsontree.Equal(live, want)
 }
@@ -159,7 +159,7 @@ func mergeKey(item jsontree.Value, name string) string {
 		return v.Text
 	case jsontree.Number:
 		return v.Number()
-	case jsontree.Null, jsontree.Bool, jsontree.Array, jsontree.Object:
+	case jsontree.Null, jsontree.Bool, jsontree.Array, jsontree.Object, jsontree.Verbatim:
 	}
 	return string(jsontree.Canonical(v))
 }

@@ -35,7 +35,7 @@ func TestSnapshotSizes(t *testing.T) {
 		{why: "20 KiB of < twice, each six bytes in the copy", padding: strings.Repeat("<", 20<<10), zipped: true, dynamic: true, serverSide: true},
 		{why: "100 KiB of noise twice", padding: noise(100 << 10), zipped: true, dynamic: true, serverSide: true},
 		{why: "200 KiB of noise twice", padding: noise(200 << 10), zipped: true, serverSide: true},
-		{why: "600 KiB of noise twice", padding: noise(600 << 10), zipped: true},
+		{why: "450 KiB of noise twice", padding: noise(450 << 10), zipped: true},
 	} {
 		for mode, want := range map[Mode]bool{Dynamic: tt.dynamic, ServerSide: tt.serverSide} {
 			t.Run(fmt.Sprintf("%s/%d", tt.why, mode), func(t *testing.T) {

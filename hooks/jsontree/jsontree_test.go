@@ -126,7 +126,7 @@ func TestEditing(t *testing.T) {
 func TestEqual(t *testing.T) {
 	for _, tt := range []struct {
 		a, b        string
-		equal, zero bool // zero: is a a zero value?
+		equal, zero bool // zero is what is expected of a alone
 	}{
 		{a: `{"a":1,"b":[2]}`, b: `{"b":[2.0],"a":10e-1}`, equal: true},
 		{a: `{"a":null}`, b: `{}`},

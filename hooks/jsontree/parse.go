@@ -83,7 +83,8 @@ func (p *parser) value(depth int) (Value, error) {
 		return Value{}, p.unexpected()
 	}
 	start := p.pos
-	v, err := Value{}, error(nil)
+	var v Value
+	var err error
 	switch c := p.src[p.pos]; {
 	case c == '{':
 		v, err = p.object(depth)
