@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,14 +18,21 @@ const (
 	committed = root + "/manifests/00-crd.yaml"
 )
 
+// generated is made once, because loading the types takes a second.
+var generated = sync.OnceValues(func() ([]byte, error) {
+	var text bytes.Buffer
+	err := write(&text, root)
+	return text.Bytes(), err
+})
+
 func definition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	var text bytes.Buffer
-	if err := write(&text, root); err != nil {
+	text, err := generated()
+	if err != nil {
 		t.Fatal(err)
 	}
 	var d apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(text.Bytes(), &d); err != nil {
+	if err := yaml.UnmarshalStrict(text, &d); err != nil {
 		t.Fatal(err)
 	}
 	return &d
@@ -39,11 +47,11 @@ func TestCommittedDefinitionIsFresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got bytes.Buffer
-	if err := write(&got, root); err != nil {
+	got, err := generated()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(want, got.Bytes()) {
+	if !bytes.Equal(want, got) {
 		t.Errorf("want %s as the types make it: run make generate", committed)
 	}
 }
@@ -90,7 +98,8 @@ func TestDefaults(t *testing.T) {
 
 // kubectl explain has something to say about every field of ours.
 func TestDescriptions(t *testing.T) {
-	each("", *schemaOf(definition(t)), func(path string, s apiextensionsv1.JSONSchemaProps) {
+	schema := schemaOf(definition(t))
+	each("", *schema, func(path string, s apiextensionsv1.JSONSchemaProps) {
 		inside := strings.HasPrefix(path, ".spec.template.")
 		item := strings.HasSuffix(path, "[]") // described by its list
 		switch {
@@ -103,7 +112,7 @@ func TestDescriptions(t *testing.T) {
 			t.Errorf("%s: want no marker in the description, got %q", path, s.Description)
 		}
 	})
-	for name, field := range schemaOf(definition(t)).Properties["spec"].Properties {
+	for name, field := range schema.Properties["spec"].Properties {
 		required := name == "targetVersion" || name == "template"
 		if strings.Contains(field.Description, "Default: ") == required {
 			t.Errorf("spec.%s: want its default said unless it is required, got %q", name, field.Description)
