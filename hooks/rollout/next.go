@@ -389,7 +389,7 @@ func (t *transition) rolling() {
 		if t.watch(); t.r.Stage != Rolling || !t.passes(step) {
 			return
 		}
-		t.r.Reached = &Position{Pods: step.Size, Replicas: t.replicas, Percent: step.Percent}
+		t.r.Reached = step.reached(t.replicas)
 		t.r.Gate, t.r.Clock = nil, nil
 	}
 }

@@ -68,6 +68,9 @@ type Position struct {
 	Replicas int64 `json:"replicas"`
 	// Percent is the size as a share, if the batch gave one.
 	Percent int64 `json:"percent,omitempty"`
+	// Written is the size in pods as the plan gave it: it may be more than the
+	// replicas were.
+	Written int64 `json:"written,omitempty"`
 }
 
 // pods is the reached size in today's replicas, for comparing with a size in
@@ -104,8 +107,8 @@ type Step struct {
 	Index, Total int64
 	// Size is the number of pods of the new version.
 	Size int64
-	// Percent is the size as a share, if the batch gave one: for [Position].
-	Percent int64
+	// Percent and Written are the size as the plan gave it: for [Position].
+	Percent, Written int64
 	// Weight is the share of traffic asked for, 0 to 100.
 	Weight int64
 	// SoakSeconds, Approval and ApprovalTimeoutSeconds are the gate.
@@ -144,6 +147,15 @@ func NewPlan(s Settings, replicas int64) Plan {
 		p.canary = ceilPercent(replicas, s.CanaryWeight)
 	}
 	return p
+}
+
+// reached is the position once the gate of s is passed.
+func (s Step) reached(replicas int64) *Position {
+	if ceilPercent(replicas, s.Percent) < s.Size {
+		// A share within a batch that another one made larger says too little.
+		s.Percent = 0
+	}
+	return &Position{Pods: s.Size, Replicas: replicas, Percent: s.Percent, Written: s.Written}
 }
 
 // Current is the first batch that is larger than what was reached; ok is false
@@ -192,6 +204,9 @@ func (p Plan) currentDerived(reached *Position) (Step, bool) {
 }
 
 func (p Plan) derivedStep(size, percent int64) Step {
+	if size == p.replicas {
+		percent = 100 // the canary of one replica is all there is
+	}
 	return Step{
 		Index: p.derivedIndex(size), Total: p.derivedIndex(p.replicas),
 		Size: size, Percent: percent, Weight: share(size, p.replicas), SoakSeconds: p.soak,
@@ -225,7 +240,7 @@ func (p Plan) currentExplicit(reached *Position) (Step, bool) {
 			continue
 		}
 		step.Index, step.Size = index, size
-		step.Percent = max(step.Percent, b.Percent)
+		step.Percent, step.Written = max(step.Percent, b.Percent), max(step.Written, b.Pods)
 		step.SoakSeconds = max(step.SoakSeconds, b.SoakSeconds)
 		step.Approval = step.Approval || b.Approval
 		step.ApprovalTimeoutSeconds = tighter(step.ApprovalTimeoutSeconds, b.ApprovalTimeoutSeconds)
@@ -246,7 +261,7 @@ func (b Batch) reachedBy(reached *Position, replicas int64) bool {
 	if b.Percent > 0 {
 		return reached.covers(b.Percent)
 	}
-	return reached != nil && b.Pods <= reached.Pods && min(b.Pods, replicas) <= reached.pods(replicas)
+	return reached != nil && b.Pods <= max(reached.Pods, reached.Written) && min(b.Pods, replicas) <= reached.pods(replicas)
 }
 
 // tighter is the shorter of two timeouts, where 0 means none.
