@@ -73,13 +73,12 @@ func (b *buffer) release() {
 	b.charged = 0
 }
 
-// grow makes room for more bytes: twice as many as before, up to one more than
-// the largest body, which is what it takes to see the end of that one.
-func (b *buffer) grow(first int64) error {
-	size := first
-	if b.charged > 0 {
-		size = min(2*int64(cap(b.bytes)), b.limits.maxBody+1)
-	}
+// grow makes room for more bytes: a piece of the usual size first, then twice as
+// many as before, at most most.
+func (b *buffer) grow(most int64) error {
+	// A request is 30 KB most times.
+	const usual = 64 << 10
+	size := min(max(usual, 2*b.charged), most)
 	more := size - b.charged
 	if b.limits.buffered.Add(more) > b.limits.maxBuffered {
 		b.limits.buffered.Add(-more)
@@ -105,17 +104,15 @@ func (l *limits) read(w http.ResponseWriter, r *http.Request) (*buffer, error) {
 		return b, &limitError{http.StatusUnsupportedMediaType, limitEncoding,
 			fmt.Sprintf("content encoding %.40q is not supported, send plain JSON", encoding)}
 	}
-	// A request is 30 KB most times: one piece of memory when its length is
-	// announced. The length counts for no more than that before bytes arrive.
-	const usual = 64 << 10
-	first := min(usual, l.maxBody+1)
+	// One byte more than will come is what it takes to see the end.
+	most := l.maxBody + 1
 	if r.ContentLength >= 0 {
-		first = min(first, r.ContentLength+1)
+		most = r.ContentLength + 1
 	}
 	body := http.MaxBytesReader(w, r.Body, l.maxBody)
 	for {
 		if len(b.bytes) == cap(b.bytes) {
-			if err := b.grow(first); err != nil {
+			if err := b.grow(most); err != nil {
 				return b, err
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -172,6 +171,9 @@ func TestMemoryOfAllBodiesTogetherIsBounded(t *testing.T) {
 		}
 	})
 	<-begun
+	if want, charged := int64(len(big)+1), f.limits.buffered.Load(); want != charged {
+		t.Errorf("want %d bytes charged for a body that announced its length, got %d", want, charged)
+	}
 	got := f.post(t, big)
 	if want := "requests of 1048576 bytes are being handled (--max-buffered), try again later\n"; got.code != 429 || want != got.body || got.header.Get("Retry-After") != "1" {
 		t.Errorf("want 429 %s, got %d %s", want, got.code, got.body)
@@ -204,7 +206,7 @@ func (f *fixture) dial(t *testing.T, text string) net.Conn {
 // sent away when their time is up.
 func TestSlowCallersDoNotKeepOthersWaiting(t *testing.T) {
 	f := start(t, echo(), "--max-concurrent=1", "--max-body=1Mi", "--max-buffered=8Mi",
-		"--read-header-timeout=700ms", "--read-timeout=1s", "--write-timeout=2s")
+		"--read-header-timeout=2s", "--read-timeout=3s", "--write-timeout=5s")
 	began := time.Now()
 	var headers, bodies []net.Conn
 	for range 25 {
@@ -225,8 +227,8 @@ func TestSlowCallersDoNotKeepOthersWaiting(t *testing.T) {
 			t.Errorf("want 408 %s, got %q and %v", want, text, err)
 		}
 	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("want all gone after about a second, got %s", took)
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("want all gone after about three seconds, got %s", took)
 	}
 	f.wantGood(t)
 	f.wantMetric(t, `greyrelease_rejected_requests_total{limit="read_timeout"} 25`)
@@ -243,7 +245,7 @@ func TestASlowReaderIsDropped(t *testing.T) {
 		}
 		return echoSync(body, now, out)
 	}}
-	f := start(t, h, "--max-concurrent=1", "--read-timeout=500ms", "--write-timeout=1s")
+	f := start(t, h, "--max-concurrent=1", "--read-timeout=2s", "--write-timeout=3s")
 	conn := f.dial(t, "POST /sync HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nlarge")
 	eventually(t, "the request to be charged", func() bool { return f.limits.buffered.Load() > 0 })
 	f.wantGood(t)
@@ -282,7 +284,7 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 // some nest a million levels deep. Memory stays within what is promised and
 // good calls are served.
 func TestMemoryIsBoundedUnderAttack(t *testing.T) {
-	f := start(t, echo(), "--max-body=4Mi", "--max-buffered=32Mi")
+	f := start(t, echo(), append(slowMachine, "--max-body=4Mi", "--max-buffered=32Mi")...)
 	grown := watchHeap()
 	deep := strings.Repeat("[", 1_000_000)
 	codes := make(chan int, 50)
@@ -358,26 +360,16 @@ func watchHeap() func() int64 {
 }
 
 // Twenty requests of 8 MB at once, with the limits that the service has by
-// itself: each is answered, none is turned away, and it takes no longer than
-// twice the same work done one after the other in one place.
+// itself: each is answered and none is turned away. The hook copies what it
+// gets, as decoding would; how long that takes is for the benchmarks.
 func TestTwentyLargeRequestsAtOnce(t *testing.T) {
-	f := start(t, echo())
-	object := fmt.Sprintf(`{"metadata":{"name":"x","managedFields":[{"fieldsV1":{"f:x":%q}}]},"data":{"x":%q}}`,
-		strings.Repeat("f", 80_000), strings.Repeat("x", 80_000))
-	large := `{"parent":{"metadata":{"name":"web"}},"children":{"ConfigMap.v1":{"a":` + object + strings.Repeat(`,"a":`+object, 49) + `}}}`
-	if len(large) < 8e6 {
-		t.Fatalf("want 8 MB, got %d bytes", len(large))
-	}
-	began := time.Now()
-	for range 4 {
-		if err := echoSync([]byte(large), began, &answer{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	alone := 5 * time.Since(began)
-
+	f := start(t, hook{sync: func(body []byte, _ time.Time, out *answer) error {
+		out.body = bytes.Clone(body)[:2]
+		return nil
+	}}, slowMachine...)
+	large := strings.Repeat("{}", 4_000_000)
 	grown := watchHeap()
-	began = time.Now()
+	began := time.Now()
 	var done sync.WaitGroup
 	for range 20 {
 		done.Go(func() {
@@ -388,12 +380,12 @@ func TestTwentyLargeRequestsAtOnce(t *testing.T) {
 	}
 	done.Wait()
 	took, most := time.Since(began), grown()
-	t.Logf("20 requests of %d bytes: %s one after the other, %s at once, heap grew by %d bytes", len(large), alone, took, most)
-	if limit := 2*alone + time.Second; took > limit {
-		t.Errorf("want at most %s, got %s", limit, took)
-	}
-	// 160 MB of bodies that grew by doubling, and what they are decoded into.
-	if limit := int64(768 << 20); most > limit {
+	t.Logf("20 requests of %d bytes in %s, heap grew by %d bytes", len(large), took, most)
+	// 160 MB of bodies, that again as garbage of growing them, and the copies.
+	if limit := int64(640 << 20); most > limit {
 		t.Errorf("want the heap to grow by at most %d bytes, got %d", limit, most)
 	}
 }
+
+// slowMachine takes the timeouts out of tests that are about something else.
+var slowMachine = []string{"--read-timeout=5m", "--write-timeout=10m"}

@@ -167,9 +167,9 @@ func (f *fixture) lines(t testing.TB) []map[string]any {
 // eventually waits for what another goroutine brings about.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("want %s within 10 s", what)
+			t.Fatalf("want %s within a minute", what)
 		}
 	}
 }

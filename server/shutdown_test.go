@@ -50,7 +50,7 @@ func runServe(t *testing.T, h hook, args ...string) *running {
 
 func TestShutdownFinishesWhatHasBegun(t *testing.T) {
 	h, begun, goOn := blocking()
-	r := runServe(t, h, "--drain-delay=300ms")
+	r := runServe(t, h, "--drain-delay=2s")
 	if got := r.do(t, "GET", "/readyz", nil, nil); got.code != 200 {
 		t.Errorf("want ready, got %d", got.code)
 	}
