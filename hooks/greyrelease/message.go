@@ -15,7 +15,7 @@ const maxDetail = 300
 // exact command that goes on from here. Instants are absolute and UTC, so that
 // it stays the same until something happens.
 func (a *answer) message(s *GreyReleaseStatus, v rollout.View) string {
-	parts := []string{a.headline(s, v)}
+	parts := []string{a.headline(v)}
 	if r := a.record; r != nil && s.Phase != PhaseInvalid {
 		parts = append(parts, a.trouble(r)...)
 		if a.wish.Pin.Number != 0 && r.Pin == a.wish.Pin.Number {
@@ -31,7 +31,7 @@ func (a *answer) message(s *GreyReleaseStatus, v rollout.View) string {
 	return strings.Join(parts, "; ")
 }
 
-func (a *answer) headline(s *GreyReleaseStatus, v rollout.View) string {
+func (a *answer) headline(v rollout.View) string {
 	r := a.record
 	switch {
 	case !a.wish.Valid:

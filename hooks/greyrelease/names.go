@@ -18,8 +18,6 @@ const (
 	LabelNumber = history.NumberLabel
 	// LabelTrack is stable or canary: on Deployments' own metadata only.
 	LabelTrack = history.Prefix + "track"
-	// labelApp is on pods whose template has no app label of its own.
-	labelApp = "app"
 
 	// AnnotationVersion is the targetVersion: on Deployments and snapshots. A tag
 	// or digest is no legal label value.

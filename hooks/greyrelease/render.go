@@ -205,8 +205,7 @@ func (a *answer) template(number int64, c *Child) (json.RawMessage, error) {
 	}
 	e := emitTemplate(want, c.Spec.Template, c.Metadata.Annotations[lastAppliedAnnotation], a.mode)
 	if e.Changed != "" {
-		a.note("spec.template.%s of Deployment %s was changed by somebody else and is put right", e.Changed, c.Metadata.Name)
-		a.writes = true
+		a.note("spec.template.%s of Deployment %s differs from what was asked for: it was changed by hand, and is put right, or by an admission webhook", e.Changed, c.Metadata.Name)
 	}
 	return e.Template, nil
 }

@@ -49,12 +49,11 @@ type childCondition struct {
 	Message string `json:"message"`
 }
 
-// Request is a call of the sync hook, and CustomizeRequest one of the customize
-// hook.
-type (
-	Request          = composite.SyncRequest[Parent, Child]
-	CustomizeRequest = composite.CustomizeRequest[Parent]
-)
+// Request is a call of the sync hook.
+type Request = composite.SyncRequest[Parent, Child]
+
+// CustomizeRequest is a call of the customize hook.
+type CustomizeRequest = composite.CustomizeRequest[Parent]
 
 // DecodeSync reads a call of the sync hook. The error is a
 // [composite.BadRequestError].

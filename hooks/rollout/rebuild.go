@@ -77,8 +77,8 @@ func rebuildTarget(w *Wish, f *Facts) (Revision, bool) {
 			return d.Identity, true
 		}
 	}
-	for i := len(f.Deployments) - 1; i >= 0; i-- {
-		return f.Deployments[i].Identity, true
+	if n := len(f.Deployments); n > 0 {
+		return f.Deployments[n-1].Identity, true
 	}
 	return Revision{}, false
 }

@@ -70,9 +70,7 @@ func Size(r *Record, w *Wish, f *Facts) int64 {
 	return t.size()
 }
 
-// Asked is spec.replicas of a revision's Deployment, 0 when there is none, and
-// Available what of it can be relied on.
-func (f *Facts) Asked(revision int64) int64     { return f.of(revision).asked() }
+// Available is the number of a revision's pods that can be relied on.
 func (f *Facts) Available(revision int64) int64 { return f.of(revision).available() }
 
 // Find is a revision's Deployment, nil when there is none.
