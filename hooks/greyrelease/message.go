@@ -26,6 +26,7 @@ func (a *answer) message(s *GreyReleaseStatus, v rollout.View) string {
 			parts = append(parts, a.commandNote(r, v, text)...)
 		}
 	}
+	parts = append(parts, a.absent()...)
 	parts = append(parts, a.templateNotes()...)
 	parts = append(parts, a.notes...)
 	return strings.Join(parts, "; ")
@@ -162,11 +163,18 @@ func (a *answer) trouble(r *rollout.Record) []string {
 			out = append(out, fmt.Sprintf("Deployment %s is being deleted: waiting for it to go", a.deployments[d.Revision].Metadata.Name))
 		}
 	}
-	// A child takes a moment to appear; only what takes longer is worth a word.
-	if a.sinceChange() >= 5*time.Second {
-		for _, child := range a.missing {
-			out = append(out, child+" was asked for and is not there: its name may be taken, or the API server refuses it (see the events)")
-		}
+	return out
+}
+
+// absent names children that were asked for and are not there. A child takes a
+// moment to appear; only what takes longer is worth a word.
+func (a *answer) absent() []string {
+	if a.sinceChange() < 5*time.Second {
+		return nil
+	}
+	out := make([]string, 0, len(a.missing))
+	for _, child := range a.missing {
+		out = append(out, child+" was asked for and is not there: its name may be taken, an older one may still be on its way out, or the API server refuses it (see the events)")
 	}
 	return out
 }

@@ -357,6 +357,9 @@ func (a *answer) renderRecord() error {
 		return nil
 	}
 	text := a.recordText
+	if a.record == nil && !a.recordIsLost() {
+		a.missing = append(a.missing, "ConfigMap "+recordName(a.name))
+	}
 	if a.next != a.record {
 		a.writes = true
 		encoded, err := json.Marshal(a.next)

@@ -162,16 +162,21 @@ func (a *answer) resyncAfter() float64 {
 	if a.countsHeld {
 		sooner(movingSeconds)
 	}
-	if a.writes || a.record == nil && a.next != nil {
+	if a.writes {
 		sooner(settleSeconds)
 	}
 	return float64(seconds)
 }
 
-// sinceChange is how long the record has stood as it is.
+// sinceChange is how long the record has stood as it is; before there is one,
+// how long the release has.
 func (a *answer) sinceChange() time.Duration {
-	if a.record == nil {
+	since := instant(a.parent.Metadata.CreationTimestamp)
+	if a.record != nil {
+		since = a.record.Changed
+	}
+	if since.IsZero() {
 		return 0
 	}
-	return max(0, a.now.Sub(a.record.Changed))
+	return max(0, a.now.Sub(since))
 }
