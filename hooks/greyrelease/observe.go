@@ -315,12 +315,20 @@ func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
 	if o.record == nil {
 		return nil
 	}
+	// After a failover the parent itself can be an old copy, and its old template
+	// would look like a new target. A restored parent counts from 1 again: that lasts.
+	if o.parent.Metadata.Generation < o.record.Generation && recent(o.record.Changed, now) {
+		return &composite.RetryError{
+			After:  time.Second,
+			Reason: fmt.Sprintf("this copy of %s is older than the record %s: a cache is behind", o.name, recordName(o.name)),
+		}
+	}
 	for i := range f.Deployments {
 		d := &f.Deployments[i]
 		if d.Counter <= o.record.Counter {
 			continue
 		}
-		if age := now.Sub(d.Decided); age <= staleness && age >= -staleness {
+		if recent(d.Decided, now) {
 			return &composite.RetryError{
 				After:  time.Second,
 				Reason: fmt.Sprintf("the record %s is older than Deployment %s: a cache is behind", recordName(o.name), o.deployments[d.Revision].Metadata.Name),
@@ -331,6 +339,12 @@ func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
 		return nil
 	}
 	return nil
+}
+
+// recent tells whether an instant is near enough to now for a cache to lag behind it.
+func recent(at, now time.Time) bool {
+	age := now.Sub(at)
+	return age <= staleness && age >= -staleness
 }
 
 func (o *observation) note(format string, args ...any) {

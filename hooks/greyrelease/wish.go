@@ -31,7 +31,9 @@ type draft struct {
 
 // want reads the spec and finds out which revision it asks for.
 func (o *observation) want() desire {
-	d := desire{wish: rollout.Wish{Replicas: -1, Command: o.parent.Metadata.Annotations[AnnotationCommand]}}
+	d := desire{wish: rollout.Wish{
+		Generation: o.parent.Metadata.Generation, Replicas: -1, Command: o.parent.Metadata.Annotations[AnnotationCommand],
+	}}
 	d.spec, d.errs = decodeSpec(o.parent.Spec)
 	d.errs = append(validateName(o.name), d.errs...)
 	if d.spec.AppName == "" {

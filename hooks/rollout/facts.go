@@ -83,6 +83,8 @@ func (f *Facts) available() int64 {
 type Wish struct {
 	// Valid: the spec is. If not, only Replicas counts, and the abort command.
 	Valid bool
+	// Generation is metadata.generation.
+	Generation int64
 	// Replicas is spec.replicas; negative when it is missing or invalid: what is
 	// observed is kept.
 	Replicas int64

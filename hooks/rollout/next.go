@@ -40,7 +40,7 @@ func Next(observed *Record, w *Wish, f *Facts, now time.Time) (*Record, time.Tim
 		return observed, t.wake
 	}
 	t.r.Counter++
-	t.r.Changed = now
+	t.r.Changed, t.r.Generation = now, w.Generation
 	return t.r, t.wake
 }
 

@@ -28,7 +28,7 @@ func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 		return nil
 	}
 	r := &Record{
-		Format: Format, Counter: 1, Changed: now, Started: now, Attempt: 1,
+		Format: Format, Counter: 1, Changed: now, Generation: w.Generation, Started: now, Attempt: 1,
 		Highest: max(h.Highest, target.Number), Target: target, Pin: w.Pin.Number,
 		Settings: w.Settings, History: h.History, Past: h.Past,
 	}

@@ -147,6 +147,9 @@ type Record struct {
 	Counter int64 `json:"counter"`
 	// Changed is when the record last changed.
 	Changed time.Time `json:"changed"`
+	// Generation is the parent's when the record last changed: a parent with a
+	// lower one is an old copy.
+	Generation int64 `json:"generation,omitempty"`
 	// Highest is the highest revision number ever given.
 	Highest int64 `json:"highest"`
 	// Stable is the last revision that completed; number 0 before the first.
