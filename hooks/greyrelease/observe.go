@@ -214,17 +214,8 @@ func (o *observation) identify(c *Child) rollout.Revision {
 	if !ok || hash == "" {
 		return rollout.Revision{}
 	}
-	if r := o.record; r != nil {
-		for _, known := range []rollout.Revision{r.Target, r.Stable} {
-			if known.Number != 0 && known.Hash == hash {
-				return known
-			}
-		}
-	}
-	for _, s := range slices.Backward(o.snapshots) {
-		if s.Hash == hash && s.Number != 0 {
-			return rollout.Revision{Number: s.Number, Hash: hash, Version: s.Version}
-		}
+	if known := o.canonical(rollout.Revision{Hash: hash}); known.Number != 0 {
+		return known
 	}
 	n, err := strconv.ParseInt(c.Metadata.Labels[LabelNumber], 10, 64)
 	if err != nil || n < 1 || n > history.MaxNumber || c.Metadata.Labels[LabelRevision] != hash {

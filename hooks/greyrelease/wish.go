@@ -73,7 +73,7 @@ func (o *observation) findContent(d *desire) {
 		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, collision.Error()))
 		return
 	case found:
-		d.wish.Content = rollout.Revision{Number: known.Number, Hash: content.Hash, Version: content.Version}
+		d.wish.Content = o.canonical(rollout.Revision{Number: known.Number, Hash: content.Hash, Version: content.Version})
 		return
 	case err != nil:
 		o.note("%v", err)
@@ -103,6 +103,25 @@ func (o *observation) findContent(d *desire) {
 	if _, err := o.makeSnapshot(d); err != nil {
 		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
 	}
+}
+
+// canonical gives a content one number. Two snapshots of one content can come to
+// be when a cache shows neither the first of them nor the record; both name the
+// same Deployment, so they must not be two revisions.
+func (o *observation) canonical(r rollout.Revision) rollout.Revision {
+	if o.record != nil {
+		for _, known := range []rollout.Revision{o.record.Target, o.record.Stable} {
+			if known.Number != 0 && known.Hash == r.Hash {
+				return known
+			}
+		}
+	}
+	for _, s := range o.snapshots {
+		if s.Hash == r.Hash && s.Broken == "" && s.Number != 0 {
+			return rollout.Revision{Number: s.Number, Hash: s.Hash, Version: s.Version}
+		}
+	}
+	return r
 }
 
 // number is the revision number of content whose snapshot is not there: the one
@@ -165,7 +184,7 @@ func (o *observation) findPin(d *desire) {
 		d.errs = append(d.errs, field.Invalid(path, d.spec.RollbackTo, fmt.Sprintf("%v; %s", err, o.choices())))
 		return
 	}
-	d.wish.Pin = rollout.Revision{Number: s.Number, Hash: s.Hash, Version: s.Version}
+	d.wish.Pin = o.canonical(rollout.Revision{Number: s.Number, Hash: s.Hash, Version: s.Version})
 }
 
 // choices lists the revisions that rollbackTo can name.
