@@ -127,7 +127,9 @@ func (t *transition) adopt() {
 	if len(r.Settings.Batches) == 0 {
 		r.Settings.Batches = nil
 	}
-	r.Highest = max(r.Highest, w.Content.Number, w.Pin.Number)
+	// Not the content's while a pin stands before it: it has no snapshot yet, and
+	// would get the next number on each sync.
+	r.Highest = max(r.Highest, w.want().Number)
 	switch {
 	case w.Pin.Number != r.Pin:
 		t.pin()
