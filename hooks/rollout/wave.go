@@ -162,15 +162,18 @@ func borrow(asks map[int64]Ask, stable, need int64, f *Facts) {
 func (w *Wave) replicas(p parts, backward bool, f *Facts) map[int64]int64 {
 	out := make(map[int64]int64, len(w.Asks))
 	ready, current := true, true
+	var total int64
 	for _, a := range w.Asks {
 		d := f.of(a.Revision)
 		if d != nil && d.Asked > 0 && !d.Current {
 			current = false
 		}
 		if a.shrinks() {
+			total += a.at(d)
 			continue
 		}
 		out[a.Revision] = a.Ask
+		total += a.Ask
 		if a.Revision == p.target && d.available() < a.Ask && (d == nil || d.Failure == "") {
 			ready = false
 		}
@@ -188,19 +191,33 @@ func (w *Wave) replicas(p parts, backward bool, f *Facts) map[int64]int64 {
 			}
 			continue
 		}
-		have := d.available()
-		at := min(a.Ask, max(d.Asked, have))
-		// What is not available serves nobody: of a superseded or failed version
-		// it goes at once, of the others when the wave may take.
+		at, have := a.at(d), d.available()
 		lowest := at
-		if d.Current && (slack > 0 || ready || w.Closed || a.Revision != p.stable && (backward || a.Revision != p.target)) {
+		serves := a.Revision == p.stable || a.Revision == p.target && !backward
+		if d.Current && (!serves || ready || w.Closed) {
+			// What is not available serves nobody: of a superseded or failed version
+			// it goes at once, of the others when the wave may take.
 			lowest = have
 		}
 		n := max(a.Goal, min(at, lowest-min(slack, have)))
+		if serves {
+			// It may come back, so it is kept where the floor could not be reached
+			// again without it.
+			n = max(n, at-max(0, total-w.Floor))
+		}
 		slack -= max(0, have-n)
+		total -= at - n
 		out[a.Revision] = n
 	}
 	return out
+}
+
+// at is what a shrinking revision is asked for until it gives way further.
+func (a Ask) at(d *Deployment) int64 {
+	if d == nil || d.Deleting {
+		return a.Ask
+	}
+	return min(a.Ask, max(d.Asked, d.available()))
 }
 
 // giving lists the shrinking revisions in the order in which they give way.
