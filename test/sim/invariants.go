@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"time"
-
 	"greyrelease.example.com/test/sim/apply"
 )
 
@@ -24,10 +22,12 @@ func Invariants(c *Cluster) []Check {
 	g := &gates{releases: map[string]*gated{}}
 	f := &fixpoint{last: map[string]*Sync{}}
 	t := &templates{first: map[string]map[string]any{}}
+	b := &bounds{parents: map[int64]*Object{}}
 	return []Check{
 		{Name: "replies", Answered: checkReply, Synced: checkError},
-		{Name: "I1", Answered: checkFloor, Wrote: checkTrueFloor},
-		{Name: "I2", Answered: checkCeiling, Wrote: checkTrueCeiling},
+		{Name: "limits", Wrote: b.note},
+		{Name: "I1", Answered: b.checkFloor, Wrote: b.checkTrueFloor},
+		{Name: "I2", Answered: b.checkCeiling, Wrote: b.checkTrueCeiling},
 		{Name: "I3", Answered: checkDrops},
 		{Name: "I4 and I5", Answered: f.checkSame},
 		{Name: "I6", Answered: f.checkSettles},
@@ -67,40 +67,55 @@ type badSpec struct {
 	generation int64
 }
 
-// inForce returns the limits of the versions that the parent had at an instant
-// and after it, the widest of them: an answer can be about an older spec than
-// the newest.
-func (c *Cluster) inForce(parent *Object, t time.Time) limits {
-	var all []limits
+// bounds knows under which spec each version of a record was written. What an
+// answer does follows the record that was observed, so the limits of the spec of
+// that time are in force until the next record is.
+type bounds struct{ parents map[int64]*Object }
+
+// note takes down the writes of records.
+func (b *bounds) note(_ *Cluster, s *Sync, w Write) error {
+	if w.Ref.Name == s.Parent.Name+"-rollout" && w.New != nil && w.New != w.Old {
+		b.parents[w.New.Version] = s.Parent
+	}
+	return nil
+}
+
+// inForce returns the limits that may be in force for an answer, the widest: of
+// the parent as it was when the observed record was written, and of all versions
+// since. live adds those that the answer cannot have known.
+func (b *bounds) inForce(c *Cluster, s *Sync, live bool) limits {
+	first, last := s.Parent.Version, s.Parent.Version
+	for _, o := range s.Children {
+		if o.Name == s.Parent.Name+"-rollout" {
+			first = 0
+			if p := b.parents[o.Version]; p != nil && p.UID == s.Parent.UID {
+				first = p.Version
+			}
+		}
+	}
+	if live {
+		last = c.Server.version
+	}
 	var valid *Object
+	var wide limits
+	seen := false
 	for _, ch := range c.history {
-		if ch.New == nil || ch.New.UID != parent.UID {
+		if ch.New == nil || ch.New.UID != s.Parent.UID || ch.New.Version > last {
 			continue
 		}
-		if valid == nil || !c.refused[badSpec{parent.UID, ch.New.Generation()}] {
+		if valid == nil || !c.refused[badSpec{s.Parent.UID, ch.New.Generation()}] {
 			valid = ch.New
 		}
-		if ch.at.Before(t) {
-			all = all[:0]
+		if ch.New.Version < first {
+			continue
 		}
-		all = append(all, limitsOf(ch.New, valid))
-	}
-	wide := all[0]
-	for _, l := range all[1:] {
+		l := limitsOf(ch.New, valid)
+		if !seen {
+			wide, seen = l, true
+		}
 		wide.floor, wide.ceiling = min(wide.floor, l.floor), max(wide.ceiling, l.ceiling)
 	}
 	return wide
-}
-
-// stated are the limits of the parent as the request shows it.
-func (c *Cluster) stated(s *Sync) limits {
-	valid := s.Parent
-	for _, ch := range c.history {
-		if ch.New != nil && ch.New.UID == s.Parent.UID && ch.New.Version <= s.Parent.Version && !c.refused[badSpec{s.Parent.UID, ch.New.Generation()}] {
-			valid = ch.New
-		}
-	}
-	return limitsOf(s.Parent, valid)
 }
 
 // deployments returns the live Deployments of a parent.

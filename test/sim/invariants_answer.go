@@ -20,14 +20,17 @@ func checkReply(c *Cluster, s *Sync) error {
 // checkError: no sync fails but by faults that were planned: every other error
 // is a bug of the hook or a child that the API server refuses.
 func checkError(c *Cluster, s *Sync) error {
-	if s.Err == nil || c.Metacontroller.Down || c.Metacontroller.Faults != (Faults{}) || c.Server.Refuse != nil {
+	if s.Err == nil || c.Metacontroller.Down || c.Server.Refuse != nil {
 		return nil
 	}
-	if s.Reply.Status != 200 {
+	if s.Answer == nil && len(s.Writes) == 0 {
 		return s.Err
 	}
 	for _, w := range s.Writes {
-		if w.Err != nil && !expected(w.Err) {
+		// The child of a parent that was deleted stays in the way until it is
+		// collected.
+		stranger := w.Old != nil && w.Ref.Kind != Releases && !w.Old.OwnedBy(s.Parent.UID)
+		if w.Err != nil && !w.Planned && !stranger && !expected(w.Err) {
 			return s.Err
 		}
 	}
@@ -37,7 +40,7 @@ func checkError(c *Cluster, s *Sync) error {
 // checkFloor is I1 on the observed state: take-downs leave the floor or what was
 // available before, if that was less. Observed available pods count up to what is
 // asked for, because a status can be older than the last take-down.
-func checkFloor(c *Cluster, s *Sync) error {
+func (b *bounds) checkFloor(c *Cluster, s *Sync) error {
 	if !judged(s) {
 		return nil
 	}
@@ -53,7 +56,7 @@ func checkFloor(c *Cluster, s *Sync) error {
 			after += min(have, w.replicas())
 		}
 	}
-	if floor := c.stated(s).floor; after < min(floor, before) {
+	if floor := b.inForce(c, s, false).floor; after < min(floor, before) {
 		return fmt.Errorf("the answer takes available pods from %d to %d, the floor is %d", before, after, floor)
 	}
 	return nil
@@ -61,7 +64,7 @@ func checkFloor(c *Cluster, s *Sync) error {
 
 // checkCeiling is I2 on the observed state. The order of writes is random and any
 // of them can be lost, so raises count before take-downs.
-func checkCeiling(c *Cluster, s *Sync) error {
+func (b *bounds) checkCeiling(c *Cluster, s *Sync) error {
 	if !judged(s) {
 		return nil
 	}
@@ -86,7 +89,7 @@ func checkCeiling(c *Cluster, s *Sync) error {
 		after += w.replicas()
 		raised = raised || w.replicas() > 0
 	}
-	if ceiling := c.stated(s).ceiling; raised && after > max(ceiling, before) {
+	if ceiling := b.inForce(c, s, false).ceiling; raised && after > max(ceiling, before) {
 		return fmt.Errorf("the answer raises the pods asked for from %d to as many as %d, the ceiling is %d", before, after, ceiling)
 	}
 	return nil
@@ -162,7 +165,7 @@ func checkDecision(_ *Cluster, s *Sync) error {
 	want := asked(s)
 	for _, o := range s.Children {
 		w := want[o.Ref]
-		if o.Kind != Deployments || w == nil || w.replicas() != o.Int("spec", "replicas") {
+		if o.Kind != Deployments || w == nil || o.Deleting() || w.replicas() != o.Int("spec", "replicas") {
 			continue
 		}
 		was, is := o.Annotation(decision), apply.Text(w.tree, "metadata", "annotations", decision)

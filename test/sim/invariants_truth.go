@@ -30,7 +30,7 @@ func (c *Cluster) seen(s *Sync) time.Time {
 // checkTrueFloor is I1 on the pods as they really are: a write of ours that lowers
 // a Deployment leaves the floor available, unless pods were lost, or somebody laid
 // hands on a child, too late for the answer to know.
-func checkTrueFloor(c *Cluster, s *Sync, w Write) error {
+func (b *bounds) checkTrueFloor(c *Cluster, s *Sync, w Write) error {
 	if w.Ref.Kind != Deployments || w.Old == nil || w.New == w.Old {
 		return nil
 	}
@@ -50,7 +50,7 @@ func checkTrueFloor(c *Cluster, s *Sync, w Write) error {
 			before, after = before+have, after+have
 		}
 	}
-	floor := c.inForce(s.Parent, seen).floor
+	floor := b.inForce(c, s, true).floor
 	if after < min(floor, before) {
 		return fmt.Errorf("%s of %s from %d to %d leaves %d of %d available pods, the floor is %d", w.Verb, w.Ref, was, is, after, before, floor)
 	}
@@ -75,7 +75,7 @@ func (c *Cluster) trueAvailable(d *Object) int64 {
 }
 
 // checkTrueCeiling is I2 on the stored Deployments.
-func checkTrueCeiling(c *Cluster, s *Sync, w Write) error {
+func (b *bounds) checkTrueCeiling(c *Cluster, s *Sync, w Write) error {
 	if w.Ref.Kind != Deployments || w.New == nil || w.New == w.Old {
 		return nil
 	}
@@ -93,7 +93,7 @@ func checkTrueCeiling(c *Cluster, s *Sync, w Write) error {
 			after += o.Int("spec", "replicas")
 		}
 	}
-	ceiling := c.inForce(s.Parent, seen).ceiling
+	ceiling := b.inForce(c, s, true).ceiling
 	if before := after - is + was; after > max(ceiling, before) {
 		return fmt.Errorf("%s of %s from %d to %d makes %d pods asked for, before %d, the ceiling is %d", w.Verb, w.Ref, was, is, after, before, ceiling)
 	}

@@ -220,6 +220,7 @@ func (m *Metacontroller) write(s *Sync, verb string, ref Ref, do func() (*Object
 	if f != (Faults{}) {
 		draw = m.c.chance.Float64()
 	}
+	w.Planned = draw < f.Lost+f.Conflict+f.Answered
 	switch {
 	case draw < f.Lost:
 		w.Err = apierrors.NewInternalError(errors.New("the request was lost"))
@@ -230,6 +231,7 @@ func (m *Metacontroller) write(s *Sync, verb string, ref Ref, do func() (*Object
 			w.Err = apierrors.NewTimeoutError("the answer was lost", 1)
 		}
 	default:
+		w.Planned = false
 		_, w.Err = do()
 	}
 	w.New = m.c.Server.Get(ref)
@@ -249,6 +251,9 @@ func (c *Cluster) effect(w Write) string {
 		text = " -> version " + strconv.FormatInt(w.New.Version, 10)
 		if w.Ref.Kind == Deployments {
 			text += " replicas=" + strconv.FormatInt(w.New.Int("spec", "replicas"), 10)
+		}
+		if record := w.New.Text("data", "record.json"); record != "" {
+			text += " " + record
 		}
 	}
 	if w.Err != nil {

@@ -90,6 +90,7 @@ type Write struct {
 	Ref      Ref
 	Old, New *Object // the object before and after; equal if nothing changed
 	Err      error
+	Planned  bool // the error is one of Faults
 }
 
 // rest is a sync that had nothing to write. Another one that sees the same and
@@ -309,7 +310,7 @@ func (m *Metacontroller) resting(s *Sync) bool {
 		return false
 	}
 	live := m.c.Server.Get(s.Parent.Ref)
-	if live != r.parent || s.Parent.Generation() != live.Generation() {
+	if live == nil || live != r.parent || s.Parent.Generation() != live.Generation() {
 		return false
 	}
 	m.c.Server.Counts[Count{manager, "get", Releases.Name, ""}]++

@@ -2,6 +2,7 @@ package walk
 
 import (
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"greyrelease.example.com/test/sim"
@@ -9,7 +10,12 @@ import (
 
 // Walk takes a release for the walk with this seed. trace, if not nil, is called
 // with a line for everything that happens. The error is the first broken rule.
-func Walk(seed uint64, hook sim.Hook, trace func(line string)) error {
+func Walk(seed uint64, hook sim.Hook, trace func(line string)) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
 	w := newWorld(seed, hook)
 	if trace != nil {
 		w.Trace(trace)
