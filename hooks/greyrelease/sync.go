@@ -66,7 +66,10 @@ func (a *answer) makeable(r rollout.Revision) bool {
 		return false
 	}
 	if problem := a.undeployable(r, template); problem != nil {
-		a.note("revision %d cannot run: %v", r.Number, problem)
+		if r.Number != a.wish.Content.Number {
+			// The spec's own content is refused as invalid.
+			a.note("revision %d cannot run: %v", r.Number, problem)
+		}
 		return false
 	}
 	return true

@@ -74,6 +74,7 @@ func (o *observation) findContent(d *desire) {
 		return
 	case found:
 		d.wish.Content = o.canonical(rollout.Revision{Number: known.Number, Hash: content.Hash, Version: content.Version})
+		o.checkDeployable(d, known)
 		return
 	case err != nil:
 		o.note("%v", err)
@@ -102,6 +103,21 @@ func (o *observation) findContent(d *desire) {
 	}
 	if _, err := o.makeSnapshot(d); err != nil {
 		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+	}
+}
+
+// checkDeployable refuses content that is kept already and still can't run here:
+// the apply mode shows only after the first child was written.
+func (o *observation) checkDeployable(d *desire, known history.Snapshot) {
+	if o.deployments[d.wish.Content.Number] != nil {
+		return
+	}
+	template, err := known.Template()
+	if err != nil {
+		return // Said where the template is needed.
+	}
+	if problem := o.undeployable(d.wish.Content, template); problem != nil {
+		d.errs = append(d.errs, problem)
 	}
 }
 
