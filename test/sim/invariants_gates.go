@@ -23,7 +23,7 @@ type gated struct {
 	pods     int64          // the largest batch whose gate was seen open, in pods
 	share    float64        // and as a share of the replicas then
 	promoted map[int64]bool // gates that a command opened, by size
-	free     bool           // no gates: first install, rollbackTo, promote @all
+	free     bool           // no gates: first install, rollbackTo, promote @all, promotion
 
 	failed  int64  // the revision that was rolled back and may not be tried again, 0 if none
 	content string // the spec's content then
@@ -48,7 +48,10 @@ func (g *gates) check(c *Cluster, s *Sync) error {
 	if err := r.checkRetry(s, target); err != nil {
 		return err
 	}
-	return r.checkRaise(s, target)
+	if err := r.checkRaise(s, target); err != nil {
+		return err
+	}
+	return r.checkPromotion(s)
 }
 
 // follow finds out which attempt is running and what the user said about it.
@@ -134,14 +137,35 @@ func (r *gated) checkRaise(s *Sync, target *Object) error {
 	if w == nil || w.replicas() <= target.Int("spec", "replicas") {
 		return nil
 	}
+	if shut := r.shut(s, w.replicas()); shut > 0 {
+		return fmt.Errorf("revision %d goes from %d to %d pods and the gate at %d was never open (largest open %d)",
+			r.target, target.Int("spec", "replicas"), w.replicas(), shut, r.pods)
+	}
+	return nil
+}
+
+// shut returns the size of the first batch below size whose gate was never open,
+// or 0.
+func (r *gated) shut(s *Sync, size int64) int64 {
 	replicas := s.Parent.Int("spec", "replicas")
 	for _, b := range planOf(s.Parent) {
-		if b.size >= w.replicas() || replicas == 0 || r.pods >= b.size || r.share >= b.share || r.share >= float64(b.size)/float64(replicas) {
-			continue
+		if b.size < size && replicas > 0 && r.pods < b.size && r.share < b.share && r.share < float64(b.size)/float64(replicas) {
+			return b.size
 		}
-		return fmt.Errorf("revision %d goes from %d to %d pods and the gate at %d was never open (largest open %d)",
-			r.target, target.Int("spec", "replicas"), w.replicas(), b.size, r.pods)
 	}
+	return 0
+}
+
+// checkPromotion: promotion begins past all gates, and is not left again whatever
+// becomes of the plan.
+func (r *gated) checkPromotion(s *Sync) error {
+	if phase := apply.Text(s.Answer.Status, "phase"); r.free || phase != "Promoting" && phase != "Healthy" {
+		return nil
+	}
+	if shut := r.shut(s, s.Parent.Int("spec", "replicas")+1); shut > 0 {
+		return fmt.Errorf("revision %d is promoted and the gate at %d was never open (largest open %d)", r.target, shut, r.pods)
+	}
+	r.free = true
 	return nil
 }
 

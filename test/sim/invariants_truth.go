@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"greyrelease.example.com/test/sim/apply"
@@ -131,8 +133,12 @@ func (t *templates) check(c *Cluster, s *Sync, w Write) error {
 	for _, path := range ours {
 		was, is = drop(was, path), drop(is, path)
 	}
+	if !w.Old.OwnedBy(s.Parent.UID) { // an older parent's, seized before it was collected
+		uid := []string{"metadata", "labels", uidLabel}
+		was, is = drop(was, uid), drop(is, uid)
+	}
 	if !apply.Equal(was, is) {
-		return fmt.Errorf("%s of %s changes more than it may:\nwas %v\nis  %v", w.Verb, w.Ref, was, is)
+		return fmt.Errorf("%s of %s changes %s", w.Verb, w.Ref, difference(was, is, ""))
 	}
 	return nil
 }
@@ -151,4 +157,24 @@ func drop(tree map[string]any, path []string) map[string]any {
 		return without(tree, path[0])
 	}
 	return with(tree, path[0], rest)
+}
+
+// difference names the first place at which two trees differ.
+func difference(was, is any, path string) string {
+	a, okA := was.(map[string]any)
+	b, okB := is.(map[string]any)
+	if !okA || !okB {
+		return fmt.Sprintf("%s from %v to %v", path, was, is)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if !apply.Equal(a[name], b[name]) {
+			return difference(a[name], b[name], path+"."+name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		if _, ok := a[name]; !ok {
+			return fmt.Sprintf("%s.%s from nothing to %v", path, name, b[name])
+		}
+	}
+	return path
 }

@@ -23,12 +23,8 @@ func (w *world) settle() error {
 		if w.Now().After(end) {
 			return fmt.Errorf("not at an end after %v: %s: %s", patience, w.text("phase"), w.text("message"))
 		}
-		ended, err := w.Until(time.Minute, func() bool { return w.final() || w.Quiet() })
-		if err != nil {
+		if _, err := w.Until(time.Minute, func() bool { return w.final() || w.Quiet() }); err != nil {
 			return err
-		}
-		if !ended {
-			continue
 		}
 		if err := w.unblock(); err != nil {
 			return err
@@ -43,7 +39,6 @@ func (w *world) settle() error {
 // calmDown ends all trouble. From now on every version is a good one, or stays
 // what it is.
 func (w *world) calmDown() error {
-	w.calm = true
 	m := w.Metacontroller
 	m.Thaw()
 	m.Faults, m.Down = sim.Faults{}, false
@@ -52,9 +47,7 @@ func (w *world) calmDown() error {
 		w.ReturnNode(i)
 	}
 	if w.r.IntN(2) == 0 {
-		for v := 1; v <= w.versions; v++ {
-			w.Turn(fmt.Sprint(v), sim.Behavior{Ready: 2 * time.Second})
-		}
+		w.mendPods()
 	}
 	w.Turn("hand", sim.Behavior{Ready: time.Second})
 	if w.Server.Get(w.release) == nil {
@@ -62,6 +55,14 @@ func (w *world) calmDown() error {
 		return w.create()
 	}
 	return nil
+}
+
+// mendPods makes every version a good one.
+func (w *world) mendPods() {
+	w.mended = true
+	for v := 1; v <= w.versions; v++ {
+		w.Turn(fmt.Sprint(v), sim.Behavior{Ready: 2 * time.Second})
+	}
 }
 
 // final tells whether the release has come to an end that needs nobody.
@@ -82,7 +83,7 @@ func (w *world) final() bool {
 func (w *world) unblock() error {
 	phase, message := w.text("phase"), w.text("message")
 	switch {
-	case w.final():
+	case w.final() || w.Metacontroller.Waits(w.release.Key()):
 		return nil
 	case phase == "Invalid":
 		return w.mend()
@@ -96,6 +97,14 @@ func (w *world) unblock() error {
 				return w.Annotate(w.release, command, m[1])
 			}
 		}
+	}
+	if !w.Quiet() {
+		return nil
+	}
+	if phase == "RollingBack" && !w.mended {
+		// The stable version itself may never become available.
+		w.mendPods()
+		return nil
 	}
 	return fmt.Errorf("I10: nothing is going to happen, and it waits for nobody: %s: %s", phase, message)
 }

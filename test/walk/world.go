@@ -15,7 +15,7 @@ type world struct {
 	release  sim.Ref
 	versions int  // how many there are: "1", "2" and so on
 	broken   bool // the spec is one that the hook refuses
-	calm     bool // trouble is over
+	mended   bool // all versions are good ones
 }
 
 // pick returns one of the values.
