@@ -56,9 +56,9 @@ func (a *answer) headline(v rollout.View) string {
 	case rollout.Promoting:
 		return a.promoting(r, v)
 	case rollout.Restoring:
-		return fmt.Sprintf("back to %s, the stable one; the pods of other versions are leaving", name(r.Stable))
+		return fmt.Sprintf("back to %s, the stable one; the pods of other versions are leaving%s", name(r.Stable), a.awaited(r))
 	case rollout.RollingBack:
-		return fmt.Sprintf("%s failed: %s; rolling back to %s", name(r.Target), r.Failure.Message, name(r.Stable))
+		return fmt.Sprintf("%s failed: %s; rolling back to %s%s", name(r.Target), r.Failure.Message, name(r.Stable), a.awaited(r))
 	case rollout.RolledBack:
 		return fmt.Sprintf("%s failed: %s; rolled back to %s (configuration outside the template is not restored); it is not tried again until the spec changes or: %s",
 			name(r.Target), r.Failure.Message, name(r.Stable), a.run(r.Retry()))
@@ -66,6 +66,19 @@ func (a *answer) headline(v rollout.View) string {
 		return a.held(r)
 	}
 	return ""
+}
+
+// awaited says what a way back waits for: what serves stays until the stable
+// pods are there.
+func (a *answer) awaited(r *rollout.Record) string {
+	size := a.size()
+	if a.facts.Available(r.Stable.Number) >= size {
+		return ""
+	}
+	if a.sinceChange() < movingSeconds*time.Second {
+		return ""
+	}
+	return fmt.Sprintf("; waiting for pods of it: %d of %d are available", a.facts.Available(r.Stable.Number), size)
 }
 
 // name is "1.2 (revision 4)".

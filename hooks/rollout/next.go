@@ -36,6 +36,7 @@ func Next(observed *Record, w *Wish, f *Facts, now time.Time) (*Record, time.Tim
 	t.obey()
 	t.advance()
 	t.move()
+	t.look()
 	if observed != nil && reflect.DeepEqual(t.r, observed.clone()) {
 		return observed, t.wake
 	}
@@ -394,6 +395,25 @@ func (t *transition) rolling() {
 		t.r.Reached = step.reached(t.replicas)
 		t.r.Gate, t.r.Clock = nil, nil
 	}
+}
+
+// lookSeconds is how often a release is looked at that waits for pods without a
+// deadline, as for stable pods that must be back before the failed ones go.
+const lookSeconds = 30
+
+// look makes sure that a release on its way is looked at again. One that waits
+// for a person is not: the person's edit wakes it.
+func (t *transition) look() {
+	switch r := t.r; r.Stage {
+	case Rolling, Promoting:
+		if t.frozen() || t.replicas == 0 || r.Gate != nil && !r.Gate.Since.IsZero() || !t.wake.IsZero() {
+			return
+		}
+	case Restoring, RollingBack:
+	case Complete, RolledBack, Held:
+		return
+	}
+	t.over(t.now, lookSeconds-1)
 }
 
 // move keeps the wave of a stage that moves pods up to date.
