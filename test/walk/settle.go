@@ -54,6 +54,22 @@ func (w *world) calmDown() error {
 		w.broken = false
 		return w.create()
 	}
+	return w.relabel()
+}
+
+// relabel gives children that lost their parent to the one there is: Metacontroller
+// adopts them by this label, and never without.
+func (w *world) relabel() error {
+	o := w.Server.Get(w.release)
+	for _, child := range w.children() {
+		if child.Controller() != nil || child.Deleting() {
+			continue
+		}
+		patch := map[string]any{"metadata": map[string]any{"labels": map[string]any{"controller-uid": o.UID}}}
+		if err := w.Edit(child.Ref, patch); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -82,6 +98,9 @@ func (w *world) final() bool {
 // wait for nothing that anybody could give is against I10.
 func (w *world) unblock() error {
 	phase, message := w.text("phase"), w.text("message")
+	if err := w.relabel(); err != nil {
+		return err
+	}
 	switch {
 	case w.final() || w.Metacontroller.Waits(w.release.Key()):
 		return nil
