@@ -25,9 +25,10 @@ type gated struct {
 	promoted map[int64]bool // gates that a command opened, by size
 	free     bool           // no gates: first install, rollbackTo, promote @all, promotion
 
-	failed  int64  // the revision that was rolled back and may not be tried again, 0 if none
-	content string // the spec's content then
-	pin     int64  // rollbackTo then
+	failed   int64  // the revision that was rolled back and may not be tried again, 0 if none
+	content  string // the spec's content then
+	pin      int64  // rollbackTo then
+	forgiven string // the attempt whose failure the user has answered to
 }
 
 // attempts are how a message names the attempt that is running.
@@ -63,8 +64,8 @@ func (r *gated) follow(s *Sync) {
 		attempt, _ = strconv.ParseInt(m[2], 10, 64)
 	}
 	if target != r.target || attempt != r.attempt {
-		*r = gated{target: target, attempt: attempt, failed: r.failed, content: r.content, pin: r.pin}
-		r.free = number(status, "stableRevision") == 0
+		*r = gated{target: target, attempt: attempt, failed: r.failed, content: r.content, pin: r.pin, forgiven: r.forgiven}
+		r.free = number(status, "stableRevision") == 0 || !r.othersRun(s)
 	}
 	pin := s.Parent.Int("spec", "rollbackTo")
 	if pin != 0 && pin == target || number(status, "stableRevision") == target {
@@ -83,6 +84,17 @@ func (r *gated) follow(s *Sync) {
 			r.promoted[n] = true
 		}
 	}
+}
+
+// othersRun tells whether pods of another revision are asked for. Where there are
+// none, the target starts without batches.
+func (r *gated) othersRun(s *Sync) bool {
+	for _, o := range s.Children {
+		if o.Kind == Deployments && o.Label(numberLabel) != strconv.FormatInt(r.target, 10) && o.Int("spec", "replicas") > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // deployment returns the target's Deployment, or nil.
@@ -175,7 +187,8 @@ func (r *gated) checkRetry(s *Sync, target *Object) error {
 	pin := s.Parent.Int("spec", "rollbackTo")
 	content := contentOf(s.Parent)
 	status := s.Answer.Status
-	if apply.Text(status, "phase") == "RolledBack" {
+	id := fmt.Sprintf("%d.%d", r.target, r.attempt)
+	if apply.Text(status, "phase") == "RolledBack" && r.failed != r.target && r.forgiven != id {
 		r.failed, r.content, r.pin = r.target, content, pin
 	}
 	if r.failed == 0 {
@@ -183,7 +196,7 @@ func (r *gated) checkRetry(s *Sync, target *Object) error {
 	}
 	asks := fmt.Sprintf("retry %d.", r.failed)
 	if content != r.content || pin != r.pin || len(s.Parent.Annotation(command)) > len(asks) && s.Parent.Annotation(command)[:len(asks)] == asks {
-		r.failed = 0
+		r.failed, r.forgiven = 0, id
 		return nil
 	}
 	if target == nil || r.target != r.failed {

@@ -18,6 +18,7 @@ func (w *world) settle() error {
 	if err := w.calmDown(); err != nil {
 		return err
 	}
+	w.entered = w.Now()
 	end := w.Now().Add(patience)
 	for !w.final() {
 		if w.Now().After(end) {
@@ -102,7 +103,13 @@ func (w *world) unblock() error {
 		return err
 	}
 	switch {
-	case w.final() || w.Metacontroller.Waits(w.release.Key()):
+	case w.final():
+		return nil
+	case phase == "RollingBack" && !w.mended && w.Since(w.entered) > time.Hour:
+		// The stable version itself may never become available.
+		w.mendPods()
+		return nil
+	case w.Metacontroller.Waits(w.release.Key()):
 		return nil
 	case phase == "Invalid":
 		return w.mend()
@@ -118,11 +125,6 @@ func (w *world) unblock() error {
 		}
 	}
 	if !w.Quiet() {
-		return nil
-	}
-	if phase == "RollingBack" && !w.mended {
-		// The stable version itself may never become available.
-		w.mendPods()
 		return nil
 	}
 	return fmt.Errorf("I10: nothing is going to happen, and it waits for nobody: %s: %s", phase, message)

@@ -13,9 +13,10 @@ type world struct {
 	*sim.Cluster
 	r        *rand.Rand
 	release  sim.Ref
-	versions int  // how many there are: "1", "2" and so on
-	broken   bool // the spec is one that the hook refuses
-	mended   bool // all versions are good ones
+	versions int       // how many there are: "1", "2" and so on
+	broken   bool      // the spec is one that the hook refuses
+	mended   bool      // all versions are good ones
+	entered  time.Time // when the trouble ended
 }
 
 // pick returns one of the values.
