@@ -51,6 +51,8 @@ type Cluster struct {
 
 	// Checks run while the cluster runs. The first failure stops it.
 	Checks []Check
+	// Look, if not nil, is called after everything that happens.
+	Look func()
 
 	options   Options
 	clock     clock
@@ -138,6 +140,9 @@ func (c *Cluster) Until(d time.Duration, holds func() bool) (bool, error) {
 		}
 		c.pace(at)
 		c.clock.step()
+		if c.Look != nil {
+			c.Look()
+		}
 	}
 	return false, c.failure
 }
