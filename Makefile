@@ -34,6 +34,7 @@ test: ## Run all tests of the product, the service over HTTP included
 	test/curl.sh
 
 demo: ## Watch two releases on a simulated cluster: one succeeds, one rolls itself back
+	@echo "Compiling; the first time takes a minute or two."
 	@go run ./test/demo
 
 fmt: ## Format all Go files
