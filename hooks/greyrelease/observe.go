@@ -49,6 +49,7 @@ type lastStatus struct {
 	Conditions     []lastCondition `json:"conditions"`
 	StableVersion  string          `json:"stableVersion"`
 	StableRevision composite.Int   `json:"stableRevision"`
+	TargetVersion  string          `json:"targetVersion"`
 	TargetRevision composite.Int   `json:"targetRevision"`
 	History        []lastEntry     `json:"history"`
 	// counts are nil when the status is missing.
