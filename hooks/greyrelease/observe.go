@@ -26,10 +26,12 @@ type observation struct {
 	mode      history.Mode
 	modeKnown bool
 
-	snapshots   []history.Snapshot
-	recordMap   *history.Object
-	recordText  json.RawMessage
-	record      *rollout.Record
+	snapshots  []history.Snapshot
+	recordMap  *history.Object
+	recordText json.RawMessage
+	record     *rollout.Record
+	// written is when Metacontroller last changed the record's ConfigMap.
+	written     time.Time
 	deployments map[int64]*Child // by revision number
 	identity    map[int64]rollout.Revision
 	numbers     []int64 // of deployments, ascending
@@ -142,7 +144,7 @@ func (o *observation) sortConfigMaps(children []Child) {
 		}
 		if c.Metadata.Name == recordName(o.name) {
 			if c.Metadata.DeletionTimestamp == "" {
-				o.recordMap = &object
+				o.recordMap, o.written = &object, lastWrite(c.Metadata.ManagedFields)
 			}
 			continue
 		}
@@ -301,8 +303,10 @@ const staleness = time.Minute
 
 // checkStale answers a request whose record is older than what its Deployments
 // were decided under with "again in a second": an answer would take back what
-// was done. If that lasts, or the time of the decision makes no sense, the
-// record is the one that is wrong, as after a restore, and counts as lost.
+// was done. If that lasts, if the time of the decision makes no sense, or if the
+// record was written after the decision, then no cache is behind: the record
+// itself went back, as after a restore or when an old answer overwrote it in
+// server-side mode, and it counts as lost.
 func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
 	if o.record == nil {
 		return nil
@@ -320,7 +324,7 @@ func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
 		if d.Counter <= o.record.Counter {
 			continue
 		}
-		if recent(d.Decided, now) {
+		if recent(d.Decided, now) && !o.written.After(d.Decided.Add(time.Second)) {
 			return &composite.RetryError{
 				After:  time.Second,
 				Reason: fmt.Sprintf("the record %s is older than Deployment %s: a cache is behind", recordName(o.name), o.deployments[d.Revision].Metadata.Name),
@@ -331,6 +335,19 @@ func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
 		return nil
 	}
 	return nil
+}
+
+// lastWrite is when Metacontroller last changed an object; zero when unknown.
+func lastWrite(fields []composite.ManagedField) time.Time {
+	var last time.Time
+	for _, m := range fields {
+		if m.Manager == fieldManager && m.Subresource == "" {
+			if at := instant(m.Time); at.After(last) {
+				last = at
+			}
+		}
+	}
+	return last
 }
 
 // recent tells whether an instant is near enough to now for a cache to lag behind it.
