@@ -181,8 +181,9 @@ type Batch struct {
 	// +kubebuilder:validation:Pattern=`^([1-9][0-9]?|100)%$`
 	Replicas intstr.IntOrString `json:"replicas"`
 
-	// Percent of the traffic for the new version during this batch, 0 to 100.
-	// Default: the batch's share of replicas.
+	// Percent of the traffic for the new version during this batch, 0 to 100. Kept
+	// for routers: without one the traffic follows the available pods, and this has
+	// no effect. Default: the batch's share of replicas.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Weight *int32 `json:"weight,omitempty"`
@@ -260,7 +261,8 @@ type GreyReleaseStatus struct {
 	// Pods of all versions that have been ready for minReadySeconds.
 	AvailableReplicas int64 `json:"availableReplicas"`
 
-	// The last 10 releases, oldest first.
+	// The last 10 releases that have ended and commands that were executed, oldest
+	// first.
 	// +listType=atomic
 	History []HistoryEntry `json:"history,omitempty"`
 
@@ -306,7 +308,7 @@ const (
 	ConditionRolledBack  = "RolledBack"
 )
 
-// HistoryEntry is one release that has ended or is running.
+// HistoryEntry is one release that has ended, or one command.
 type HistoryEntry struct {
 	// Number of the revision; rollbackTo takes it.
 	Revision int64 `json:"revision"`
@@ -314,7 +316,9 @@ type HistoryEntry struct {
 	// Version of the revision.
 	Version string `json:"version,omitempty"`
 
-	// How the release ended; empty while it is running.
+	// How the release ended: Completed, RolledBack, Failed (and held, or replaced
+	// while it was rolled back), Superseded by another target or Reverted to the
+	// stable one. Command is a command that was executed.
 	Result string `json:"result,omitempty"`
 
 	// Why it ended so, or the command that was executed.
