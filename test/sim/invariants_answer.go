@@ -26,11 +26,15 @@ func checkError(c *Cluster, s *Sync) error {
 	if s.Answer == nil && len(s.Writes) == 0 {
 		return s.Err
 	}
+	seen := map[Ref]bool{s.Parent.Ref: true}
+	for _, o := range s.Children {
+		seen[o.Ref] = true
+	}
 	for _, w := range s.Writes {
-		// The child of a parent that was deleted stays in the way until it is
-		// collected.
-		stranger := w.Old != nil && w.Ref.Kind != Releases && !w.Old.OwnedBy(s.Parent.UID)
-		if w.Err != nil && !w.Planned && !stranger && !expected(w.Err) {
+		// Something is in the way that the hook can't know of: a child that the
+		// cache does not show yet, or one of a deleted parent.
+		hidden := w.Old != nil && !seen[w.Ref]
+		if w.Err != nil && !w.Planned && !hidden && !expected(w.Err) {
 			return s.Err
 		}
 	}
