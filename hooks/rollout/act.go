@@ -34,15 +34,13 @@ func Act(r *Record, w *Wish, f *Facts) []Order {
 func orders(r *Record, w *Wish, f *Facts) map[int64]int64 {
 	out := map[int64]int64{}
 	for i := range f.Deployments {
-		// Until an order says otherwise nothing that runs changes.
-		if d := &f.Deployments[i]; d.Asked > 0 && !d.Deleting {
+		// Until an order says otherwise nothing that is there changes.
+		d := &f.Deployments[i]
+		if r == nil || !d.Deleting && (d.Asked > 0 || r.kept(d.Revision)) {
 			out[d.Revision] = d.Asked
 		}
 	}
 	if r == nil {
-		for i := range f.Deployments {
-			out[f.Deployments[i].Revision] = f.Deployments[i].Asked
-		}
 		return out
 	}
 	if r.Wave != nil {
@@ -53,8 +51,9 @@ func orders(r *Record, w *Wish, f *Facts) map[int64]int64 {
 	switch r.Stage {
 	case Complete, RolledBack:
 		out[r.Stable.Number] = r.steady(w, f)
-		if r.Stage == RolledBack && out[r.Target.Number] == 0 {
-			out[r.Target.Number] = 0
+		if r.Stage == RolledBack {
+			// Kept at 0, or what it has if somebody scaled it up; see rolledBack.
+			out[r.Target.Number] = f.of(r.Target.Number).asked()
 		}
 	case Rolling, Promoting, Restoring, RollingBack, Held:
 		// The wave has said it all; a stage just entered has one from the start.
