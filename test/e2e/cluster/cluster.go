@@ -1,0 +1,239 @@
+// Package cluster runs a Kubernetes control plane with GreyRelease on it, on
+// loopback and without containers: etcd, kube-apiserver, kube-controller-manager
+// and kube-scheduler as processes, kwok in the place of the kubelets, the
+// GreyRelease service and a Metacontroller.
+//
+// What pods do is decided by the annotation test/behave of their template; see
+// stages.yaml.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"greyrelease.example.com/test/e2e/binaries"
+
+	"k8s.io/client-go/rest"
+)
+
+// The apply strategies of Metacontroller, as its flag names them.
+const (
+	DynamicApply    = "dynamic-apply"
+	ServerSideApply = "server-side-apply"
+)
+
+// Users of the API server, as the audit log names them.
+const (
+	Tester         = "tester"
+	Metacontroller = "metacontroller"
+	controllers    = "kube"
+)
+
+// Options say what to run.
+type Options struct {
+	// Root is the folder of the repository.
+	Root string
+	// Dir is where everything is written: logs, data, kubeconfigs.
+	Dir string
+	// Apply is the apply strategy that Metacontroller starts with.
+	Apply string
+	// Metacontroller is the path of a Metacontroller; "" for the double.
+	Metacontroller string
+	// Detached leaves everything running when this process ends.
+	Detached bool
+	// Progress is told what takes long.
+	Progress io.Writer
+}
+
+// Cluster is a running control plane.
+type Cluster struct {
+	Options
+	Programs binaries.Set
+
+	ports   ports
+	tokens  map[string]string
+	running map[string]*process
+}
+
+// Start builds what is missing, boots the control plane and installs GreyRelease.
+// After an error nothing is left running.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	c := &Cluster{Options: o, running: map[string]*process{}}
+	if err := c.boot(ctx); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) boot(ctx context.Context) error {
+	started := time.Now()
+	if err := c.build(ctx); err != nil {
+		return err
+	}
+	steps := []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"write credentials", c.writeCredentials},
+		{"start etcd", c.startEtcd},
+		{"start kube-apiserver", c.StartAPIServer},
+		{"start controllers", c.startControllers},
+		{"create nodes", c.createNodes},
+		{"install GreyRelease", c.install},
+		{"start the service", c.StartService},
+		{"start Metacontroller", c.StartMetacontroller},
+	}
+	for _, step := range steps {
+		if err := step.run(ctx); err != nil {
+			return fmt.Errorf("cannot %s: %w", step.name, err)
+		}
+	}
+	fmt.Fprintf(c.Progress, "control plane up in %v, in %s\n", time.Since(started).Round(100*time.Millisecond), c.Dir)
+	return nil
+}
+
+// build makes the programs of the control plane, the service and the double.
+func (c *Cluster) build(ctx context.Context) error {
+	cache, err := binaries.Cache()
+	if err != nil {
+		return err
+	}
+	e2e := filepath.Join(c.Root, "test", "e2e")
+	c.Programs, err = binaries.Ensure(ctx, filepath.Join(e2e, "binaries"), cache, c.Progress)
+	if err != nil {
+		return err
+	}
+	c.Programs["greyrelease"] = filepath.Join(c.Dir, "greyrelease")
+	if err := binaries.Build(ctx, c.Root, "./server", c.Programs["greyrelease"]); err != nil {
+		return err
+	}
+	if c.Metacontroller != "" {
+		c.Programs["metacontroller"] = c.Metacontroller
+		return nil
+	}
+	c.Programs["metacontroller"] = filepath.Join(c.Dir, "metacontroller")
+	return binaries.Build(ctx, filepath.Join(c.Root, "test", "metacontroller"), ".", c.Programs["metacontroller"])
+}
+
+// Config is the client configuration of a user. There is no limit on its rate.
+func (c *Cluster) Config(user string) *rest.Config {
+	return &rest.Config{
+		Host:            c.server(),
+		BearerToken:     c.tokens[user],
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+		UserAgent:       user,
+		QPS:             -1,
+	}
+}
+
+// Kubeconfig is the path of the kubeconfig of a user.
+func (c *Cluster) Kubeconfig(user string) string { return c.file(user + ".kubeconfig") }
+
+// ServiceURL is the address of the service's hooks.
+func (c *Cluster) ServiceURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.service) }
+
+// MetricsURL is the address of the service's metrics.
+func (c *Cluster) MetricsURL() string {
+	return fmt.Sprintf("http://127.0.0.1:%d/metrics", c.ports.metrics)
+}
+
+func (c *Cluster) server() string          { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiserver) }
+func (c *Cluster) file(name string) string { return filepath.Join(c.Dir, name) }
+
+// run starts a program under the name by which it is stopped.
+func (c *Cluster) run(name string, args ...string) error {
+	p, err := start(name, c.Programs[name], c.file(name+".log"), c.Detached, args...)
+	if err != nil {
+		return err
+	}
+	c.running[name] = p
+	return nil
+}
+
+// End ends a program, at once or after asking it to.
+func (c *Cluster) End(name string, atOnce bool) {
+	p := c.running[name]
+	if p == nil {
+		return
+	}
+	delete(c.running, name)
+	if atOnce {
+		p.kill()
+		return
+	}
+	p.stop()
+}
+
+// Pid is the process id of a program, 0 if it does not run.
+func (c *Cluster) Pid(name string) int {
+	if p := c.running[name]; p != nil && p.alive() {
+		return p.cmd.Process.Pid
+	}
+	return 0
+}
+
+// order is that in which programs are stopped: writers first.
+var order = []string{"metacontroller", "greyrelease", "kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"}
+
+// Stop kills everything: nothing here is worth an orderly end.
+func (c *Cluster) Stop() {
+	for _, name := range order {
+		c.End(name, true)
+	}
+}
+
+// Dead lists the programs that ended by themselves.
+func (c *Cluster) Dead() []string {
+	var names []string
+	for name, p := range c.running {
+		if !p.alive() {
+			names = append(names, fmt.Sprintf("%s (%v)", name, p.err))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// eventually calls try until it returns nil, for at most a minute, as long as all
+// programs run.
+func (c *Cluster) eventually(ctx context.Context, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		if dead := c.Dead(); len(dead) > 0 {
+			return fmt.Errorf("%v ended: see the logs in %s: %w", dead, c.Dir, err)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Root finds the repository above the working directory.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("cannot find repository: %w", err)
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "manifests", "kustomization.yaml")); err == nil {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("cannot find repository above %s", dir)
+		}
+	}
+}

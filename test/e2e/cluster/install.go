@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // for the CRDs of Metacontroller
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed metacontroller-crds.yaml
+var metacontrollerCRDs []byte
+
+// install applies the CRDs of Metacontroller and then manifests/ as shipped,
+// through an overlay that changes nothing but the address of the webhook.
+func (c *Cluster) install(ctx context.Context) error {
+	if err := os.WriteFile(c.file("metacontroller-crds.yaml"), metacontrollerCRDs, 0o644); err != nil {
+		return fmt.Errorf("cannot write CRDs: %w", err)
+	}
+	// Too large for the annotation of a client-side apply.
+	if _, err := c.Kubectl(ctx, "create", "-f", c.file("metacontroller-crds.yaml")); err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/compositecontrollers.metacontroller.k8s.io"); err != nil {
+		return err
+	}
+	overlay, err := c.writeOverlay()
+	if err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, "apply", "-k", overlay); err != nil {
+		return err
+	}
+	// Discovery knows a new kind a moment after it is established.
+	return c.eventually(ctx, func(ctx context.Context) error {
+		_, err := c.Kubectl(ctx, "get", "gr", "--all-namespaces")
+		return err
+	})
+}
+
+// writeOverlay writes a kustomization on top of manifests/ and returns its folder.
+func (c *Cluster) writeOverlay() (string, error) {
+	dir := c.file("overlay")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("cannot write overlay: %w", err)
+	}
+	// kustomize takes no absolute paths.
+	base, err := filepath.Rel(dir, filepath.Join(c.Root, "manifests"))
+	if err != nil {
+		return "", fmt.Errorf("cannot write overlay: %w", err)
+	}
+	operations, err := yaml.Marshal([]map[string]any{
+		{"op": "remove", "path": "/spec/hooks/sync/webhook/service"},
+		{"op": "remove", "path": "/spec/hooks/sync/webhook/path"},
+		{"op": "add", "path": "/spec/hooks/sync/webhook/url", "value": c.ServiceURL() + "/sync"},
+	})
+	if err != nil {
+		return "", fmt.Errorf("cannot write overlay: %w", err)
+	}
+	text, err := yaml.Marshal(map[string]any{
+		"apiVersion": "kustomize.config.k8s.io/v1beta1",
+		"kind":       "Kustomization",
+		"resources":  []string{base},
+		"patches": []map[string]any{{
+			"target": map[string]string{"kind": "CompositeController", "name": "greyrelease"},
+			"patch":  string(operations),
+		}},
+	})
+	if err != nil {
+		return "", fmt.Errorf("cannot write overlay: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), text, 0o644); err != nil {
+		return "", fmt.Errorf("cannot write overlay: %w", err)
+	}
+	return dir, nil
+}
+
+// StartService starts the service and waits until it is ready.
+func (c *Cluster) StartService(ctx context.Context) error {
+	err := c.run("greyrelease",
+		fmt.Sprintf("--listen=127.0.0.1:%d", c.ports.service),
+		fmt.Sprintf("--metrics-listen=127.0.0.1:%d", c.ports.metrics),
+		"--drain-delay=0s")
+	if err != nil {
+		return err
+	}
+	return c.eventually(ctx, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ServiceURL()+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("service is not ready: %s", response.Status)
+		}
+		return nil
+	})
+}
+
+// StartMetacontroller starts Metacontroller with the apply strategy in Apply and
+// the rates that the documentation asks for. It syncs once its caches are filled.
+func (c *Cluster) StartMetacontroller(context.Context) error {
+	return c.run("metacontroller",
+		"--kubeconfig="+c.Kubeconfig(Metacontroller),
+		"--apply-strategy="+c.Apply,
+		"--client-go-qps=200", "--client-go-burst=400", "--workers=10",
+		fmt.Sprintf("--metrics-address=127.0.0.1:%d", c.ports.mcMetrics),
+		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", c.ports.mcHealth))
+}
+
+// Kubectl runs kubectl as the tester and returns what it printed.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return c.command(exec.CommandContext(ctx, c.Programs["kubectl"], args...))
+}
+
+// Shell runs a command line as a user would paste it, with kubectl in the path.
+func (c *Cluster) Shell(ctx context.Context, line string) (string, error) {
+	return c.command(exec.CommandContext(ctx, "sh", "-c", line))
+}
+
+func (c *Cluster) command(command *exec.Cmd) (string, error) {
+	command.Env = append(os.Environ(),
+		"KUBECONFIG="+c.Kubeconfig(Tester),
+		"PATH="+filepath.Dir(c.Programs["kubectl"])+string(os.PathListSeparator)+os.Getenv("PATH"),
+		// The caches of discovery belong to this cluster, not to the user's.
+		"HOME="+c.Dir)
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Run(); err != nil {
+		return out.String(), fmt.Errorf("cannot run %v: %w\n%s", command.Args, err, out.String())
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"greyrelease.example.com/hooks/greyrelease"
+	"greyrelease.example.com/test/e2e/cluster"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// surge is the default maxSurge of n replicas: a quarter, rounded up.
+func surge(n int) int { return (n + 3) / 4 }
+
+// installed begins a story in which version 1.0 of n replicas is out, and the
+// promises of maxUnavailable 0 and the default surge hold from then on.
+func installed(t *testing.T, n int, more object) *story {
+	t.Helper()
+	t.Parallel()
+	s := begin(t, "web")
+	s.install(n, more)
+	return s
+}
+
+func (s *story) install(n int, more object) {
+	s.Helper()
+	s.create(spec(int64(n), "1.0", more))
+	s.settled("1.0")
+	s.pods(map[string]int{"1.0": n})
+	s.guard.keep(n)
+	s.guard.limit(n + surge(n))
+}
+
+// made checks how many pods of each version were ever created.
+func (s *story) made(want map[string]int) {
+	s.Helper()
+	if got := s.guard.createdPods(); !maps.Equal(got, want) {
+		s.Errorf("want pods created %v, got %v", want, got)
+	}
+}
+
+// steps checks that a version's Deployment grew, or shrank, through these sizes.
+// Others in between are fine as long as the direction holds.
+func (s *story) steps(version string, want ...int32) {
+	s.Helper()
+	got, _ := s.guard.asks(version)
+	next := 0
+	for i, n := range got {
+		if next < len(want) && n == want[next] {
+			next++
+		}
+		if i > 0 && (n > got[i-1]) != (want[len(want)-1] > want[0]) {
+			next = -1
+			break
+		}
+	}
+	if next != len(want) {
+		s.Errorf("want %s to be asked for %v one after the other, got %v", version, want, got)
+	}
+}
+
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	s := begin(t, "web")
+	// Pods of the service as shipped pass the checks of their namespace.
+	out, err := plane.Kubectl(s.ctx, "-n", "greyrelease-system", "rollout", "status", "deployment/greyrelease", "--timeout=60s")
+	s.must(err)
+	if want := `deployment "greyrelease" successfully rolled out`; !strings.Contains(out, want) {
+		t.Errorf("want %q, got %q", want, out)
+	}
+	if out := s.kubectl("explain", "gr.spec.batchSize"); !strings.Contains(out, "Pods moved to the new version in each batch") {
+		t.Errorf("want the description of batchSize, got %q", out)
+	}
+
+	s.install(5, nil)
+	s.kubectl("wait", "--for=condition=Ready", "gr/web", "--timeout=60s")
+	s.made(map[string]int{"1.0": 5})
+	snapshot, err := client.CoreV1().ConfigMaps(s.namespace).Get(s.ctx, "web-rev-1", metav1.GetOptions{})
+	s.must(err)
+	if snapshot.Immutable == nil || !*snapshot.Immutable {
+		t.Errorf("want the snapshot immutable, got %v", snapshot.Immutable)
+	}
+	if owner := metav1.GetControllerOf(snapshot); owner == nil || owner.Name != "web" {
+		t.Errorf("want the snapshot owned by web, got %v", owner)
+	}
+	columns := strings.Fields(s.kubectl("get", "gr"))
+	if want := []string{"NAME", "PHASE", "TARGET", "STABLE", "BATCH", "WEIGHT", "READY", "AGE", "web", "Healthy", "1.0", "1.0"}; len(columns) < len(want) || !slices.Equal(columns[:len(want)], want) {
+		t.Errorf("want columns %v, got %v", want, columns)
+	}
+	s.idle()
+}
+
+func TestDerivedBatches(t *testing.T) {
+	s := installed(t, 10, object{"canaryWeight": int64(10), "batchSize": int64(3)})
+	before := s.writes()
+	s.patch(object{"targetVersion": "2.0"})
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 10})
+	s.made(map[string]int{"1.0": 10, "2.0": 10})
+	s.steps("2.0", 1, 4, 7, 10)
+	s.steps("1.0", 10, 9, 6, 3, 0)
+	s.quiet()
+	t.Logf("%d writes for the release", s.writes()-before)
+	s.idle()
+}
+
+func TestExplicitBatches(t *testing.T) {
+	s := installed(t, 10, object{"batches": []any{
+		object{"replicas": "20%"}, object{"replicas": "40%"}, object{"replicas": "60%"}, object{"replicas": "80%"},
+	}})
+	s.quiet()
+	before := s.writes()
+	s.patch(object{"targetVersion": "2.0"})
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 10})
+	s.made(map[string]int{"1.0": 10, "2.0": 10})
+	s.steps("2.0", 2, 4, 6, 8, 10)
+	s.quiet()
+	list, err := plane.Writes(cluster.Metacontroller, s.namespace)
+	s.must(err)
+	n, text := cluster.Count(list[before:])
+	t.Logf("writes for the release: %s", text)
+	// 28 on a quiet machine. A hook that writes without need makes 42 and more.
+	if most := 40; n > most {
+		t.Errorf("want at most %d writes, got %s", most, text)
+	}
+}
+
+func TestApproval(t *testing.T) {
+	s := installed(t, 4, object{"batches": []any{
+		object{"replicas": int64(1), "approval": true}, object{"replicas": "50%", "approval": true},
+	}})
+	s.patch(object{"targetVersion": "2.0"})
+	s.phase(greyrelease.PhasePaused)
+	s.stays(map[string]int{"1.0": 3, "2.0": 1})
+	s.command("promote")
+	s.pods(map[string]int{"1.0": 2, "2.0": 2})
+	s.phase(greyrelease.PhasePaused)
+	s.stays(map[string]int{"1.0": 2, "2.0": 2})
+	s.command("promote")
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 4})
+	s.made(map[string]int{"1.0": 4, "2.0": 4})
+}
+
+func TestAbort(t *testing.T) {
+	s := installed(t, 4, object{"batches": []any{object{"replicas": int64(2), "approval": true}}})
+	s.patch(object{"targetVersion": "2.0"})
+	s.phase(greyrelease.PhasePaused)
+	s.pods(map[string]int{"1.0": 2, "2.0": 2})
+	s.command("abort")
+	s.phase(greyrelease.PhaseRolledBack)
+	s.stays(map[string]int{"1.0": 4})
+	s.command("retry")
+	s.phase(greyrelease.PhasePaused)
+	s.pods(map[string]int{"1.0": 2, "2.0": 2})
+	s.command("promote")
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 4})
+}
+
+func TestSoak(t *testing.T) {
+	const soak = 5
+	s := installed(t, 4, object{"batchSize": int64(2), "soakSeconds": int64(soak)})
+	s.patch(object{"targetVersion": "2.0"})
+	s.says("soaking until")
+	s.pods(map[string]int{"1.0": 2, "2.0": 2})
+	full := time.Now()
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 4})
+	sizes, at := s.guard.asks("2.0")
+	i := slices.Index(sizes, 4)
+	if i < 0 {
+		t.Fatalf("want 2.0 asked for 4, got %v", sizes)
+	}
+	// The batch was full when it was seen so, or a moment before.
+	if waited := at[i].Sub(full); waited < (soak-2)*time.Second {
+		t.Errorf("want a soak of %d s, got %v", soak, waited)
+	}
+}
+
+func TestThirdVersion(t *testing.T) {
+	s := installed(t, 4, object{"batches": []any{object{"replicas": int64(2), "approval": true}}})
+	s.patch(object{"targetVersion": "2.0"})
+	s.phase(greyrelease.PhasePaused)
+	s.pods(map[string]int{"1.0": 2, "2.0": 2})
+	s.patch(object{"targetVersion": "3.0"})
+	s.phase(greyrelease.PhasePaused)
+	// An approval of 2.0 is none of 3.0.
+	s.stays(map[string]int{"1.0": 2, "3.0": 2})
+	s.command("promote")
+	s.settled("3.0")
+	s.pods(map[string]int{"3.0": 4})
+}
+
+func TestRevert(t *testing.T) {
+	s := installed(t, 4, object{"batches": []any{object{"replicas": int64(2), "approval": true}}})
+	s.patch(object{"targetVersion": "2.0"})
+	s.phase(greyrelease.PhasePaused)
+	s.pods(map[string]int{"1.0": 2, "2.0": 2})
+	s.patch(object{"targetVersion": "1.0"})
+	s.settled("1.0")
+	s.pods(map[string]int{"1.0": 4})
+	// Two of 1.0 had gone, so two were made again, and no more.
+	s.made(map[string]int{"1.0": 6, "2.0": 2})
+}
+
+func TestRollbackTo(t *testing.T) {
+	s := installed(t, 4, nil)
+	s.patch(object{"targetVersion": "2.0"})
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 4})
+	s.patch(object{"rollbackTo": int64(1)})
+	s.settled("1.0")
+	s.pods(map[string]int{"1.0": 4})
+	s.patch(object{"rollbackTo": nil})
+	s.phase(greyrelease.PhaseRolledBack)
+	s.stays(map[string]int{"1.0": 4})
+	s.command("retry")
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 4})
+}
+
+func TestSettingsRestartNothing(t *testing.T) {
+	s := installed(t, 4, nil)
+	s.patch(object{"maxSurge": int64(2), "progressDeadlineSeconds": int64(300), "soakSeconds": int64(1), "batchSize": int64(2)})
+	s.settled("1.0")
+	s.stays(map[string]int{"1.0": 4})
+	s.made(map[string]int{"1.0": 4})
+}
