@@ -83,6 +83,13 @@ func (s *Stage) byUser(verb string, args []string, text string) (bool, error) {
 		})
 	case "relabel":
 		return true, s.relabel()
+	case "poke":
+		if len(args) != 2 {
+			return true, errWords
+		}
+		return true, withInt(args[:1], func(times int64) error {
+			return withDuration(args[1:], func(d time.Duration) error { return s.poke(times, d) })
+		})
 	}
 	return false, nil
 }
@@ -255,8 +262,8 @@ func (s *Stage) obey(verb string) error {
 	return fmt.Errorf("the message prints no line for %s", verb)
 }
 
-// child names a child: deployment N, snapshot N or record. What is left of the
-// words comes back.
+// child names an object: deployment N, snapshot N, record, release, or named and
+// the name of a Deployment. What is left of the words comes back.
 func (s *Stage) child(args []string) (sim.Ref, []string, error) {
 	switch {
 	case len(args) >= 2 && args[0] == "deployment":
@@ -267,6 +274,8 @@ func (s *Stage) child(args []string) (sim.Ref, []string, error) {
 		return d.Ref, args[2:], nil
 	case len(args) >= 2 && args[0] == "snapshot":
 		return sim.ConfigMap(snapshotPrefix + args[1]), args[2:], nil
+	case len(args) >= 2 && args[0] == "named":
+		return sim.Deployment(args[1]), args[2:], nil
 	case len(args) >= 1 && args[0] == "record":
 		return sim.ConfigMap("web-rollout"), args[1:], nil
 	case len(args) >= 1 && args[0] == "release":
@@ -304,6 +313,19 @@ func (s *Stage) relabel() error {
 			if err := s.Edit(child.Ref, patch); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// poke changes an annotation of the release again and again, so that it is synced.
+func (s *Stage) poke(times int64, every time.Duration) error {
+	for n := range times {
+		if err := s.Annotate(s.Release, "poke", fmt.Sprint(n)); err != nil {
+			return err
+		}
+		if err := s.pass(every); err != nil {
+			return err
 		}
 	}
 	return nil

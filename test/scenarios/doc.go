@@ -22,8 +22,9 @@
 //	scale 5                  through the scale subresource, as an autoscaler does
 //	command promote 2.1@4    sets the command annotation; "command" alone removes it
 //	obey promote             runs the line that the message prints for promote, abort or retry
-//	delete release|status|record|deployment N|snapshot N [Background|Foreground|Orphan]
-//	patch deployment N|snapshot N|record {...}
+//	poke 50 30s              changes an annotation of the release 50 times, every 30 seconds
+//	delete release|status|record|deployment N|snapshot N|named NAME [Background|Foreground|Orphan]
+//	patch deployment N|snapshot N|record|named NAME {...}
 //	hand-scale N 5           scales the Deployment of revision N
 //	rollout-restart N        kubectl rollout restart of that Deployment
 //	object {...}             applies any object

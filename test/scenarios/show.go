@@ -22,7 +22,7 @@ func (s *Stage) line() string {
 func (s *Stage) state() string {
 	o := s.Server.Get(s.Release)
 	if o == nil {
-		return "no release " + s.pods()
+		return strings.TrimRight("no release  "+s.pods(), " ")
 	}
 	phase, progress := o.Text("status", "phase"), o.Text("status", "progress")
 	if phase == "" {
