@@ -155,6 +155,9 @@ func (o *observation) sortConfigMaps(children []Child) {
 		if strings.HasPrefix(s.Name, o.name+"-rev-") {
 			o.snapshots = append(o.snapshots, s)
 			delete(byName, s.Name)
+			if s.Broken != "" {
+				o.note("%v", &history.BrokenError{Name: s.Name, Number: s.Number, Reason: s.Broken})
+			}
 		}
 	}
 	for _, object := range objects {
@@ -356,8 +359,11 @@ func recent(at, now time.Time) bool {
 	return age <= staleness && age >= -staleness
 }
 
+// note notes something for the message, once.
 func (o *observation) note(format string, args ...any) {
-	o.notes = append(o.notes, fmt.Sprintf(format, args...))
+	if text := fmt.Sprintf(format, args...); !slices.Contains(o.notes, text) {
+		o.notes = append(o.notes, text)
+	}
 }
 
 // snapshot finds a usable snapshot of a revision.
