@@ -160,8 +160,8 @@ func checkSnapshotFirst(_ *Cluster, s *Sync) error {
 	return nil
 }
 
-// checkDecision: a Deployment is marked with another decision only together with
-// another size, or each answer would be a write.
+// checkDecision: while a Deployment keeps its size, its decision changes only to
+// that of a later record, or each answer would be a write.
 func checkDecision(_ *Cluster, s *Sync) error {
 	if !judged(s) {
 		return nil
@@ -173,9 +173,18 @@ func checkDecision(_ *Cluster, s *Sync) error {
 			continue
 		}
 		was, is := o.Annotation(decision), apply.Text(w.tree, "metadata", "annotations", decision)
-		if was != "" && was != is {
+		if was != "" && was != is && counter(is) <= counter(was) {
 			return fmt.Errorf("%s keeps %d pods and its decision goes from %s to %s", o.Ref, w.replicas(), was, is)
 		}
 	}
 	return nil
+}
+
+// counter is the number of the record in a decision.
+func counter(decision string) int64 {
+	tree, err := apply.Decode([]byte(decision))
+	if err != nil {
+		return 0
+	}
+	return number(tree, "counter")
 }

@@ -31,7 +31,8 @@ func (c *Cluster) seen(s *Sync) time.Time {
 
 // checkTrueFloor is I1 on the pods as they really are: a write of ours that lowers
 // a Deployment leaves the floor available, unless pods were lost, or somebody laid
-// hands on a child, too late for the answer to know.
+// hands on a child, too late for the answer to know. Pods that have become
+// available too late do not count.
 func (b *bounds) checkTrueFloor(c *Cluster, s *Sync, w Write) error {
 	if w.Ref.Kind != Deployments || w.Old == nil || w.New == w.Old {
 		return nil
@@ -44,11 +45,11 @@ func (b *bounds) checkTrueFloor(c *Cluster, s *Sync, w Write) error {
 	if is >= was || !c.lastLoss.Before(seen) || !c.lastHand.Before(seen) {
 		return nil
 	}
-	available := c.trueAvailable(w.Old)
+	available := c.availableAt(w.Old, seen)
 	before, after := min(available, was), min(available, is)
 	for _, o := range c.deployments(s.Parent.UID) {
 		if o.Ref != w.Ref {
-			have := min(c.trueAvailable(o), o.Int("spec", "replicas"))
+			have := min(c.availableAt(o, seen), o.Int("spec", "replicas"))
 			before, after = before+have, after+have
 		}
 	}
@@ -59,16 +60,16 @@ func (b *bounds) checkTrueFloor(c *Cluster, s *Sync, w Write) error {
 	return nil
 }
 
-// trueAvailable counts the available pods of a Deployment, also of one that has
-// just been deleted and still has its pods.
-func (c *Cluster) trueAvailable(d *Object) int64 {
+// availableAt counts the pods of a Deployment that were available at an instant
+// and still are, also of one that has just been deleted and still has its pods.
+func (c *Cluster) availableAt(d *Object, t time.Time) int64 {
 	var n int64
 	for _, s := range c.sets() {
 		if s.uid != d.UID {
 			continue
 		}
 		for _, p := range s.pods {
-			if !p.Terminating && c.available(p) {
+			if !p.Terminating && c.available(p) && !p.ReadySince.Add(s.minReady).After(t) {
 				n++
 			}
 		}
