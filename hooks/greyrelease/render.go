@@ -229,9 +229,10 @@ func (a *answer) track(number int64) string {
 }
 
 // decision is the annotation that goes with replicas: the one that is there, or
-// a new one when the replicas change.
+// a new one when the replicas change or are to be confirmed.
 func (a *answer) decision(order rollout.Order, c *Child) string {
-	if a.record == nil || c != nil && int64(*replicasOf(c)) == order.Replicas && c.Metadata.DeletionTimestamp == "" {
+	same := c != nil && int64(*replicasOf(c)) == order.Replicas && c.Metadata.DeletionTimestamp == ""
+	if a.record == nil || same && !order.Confirm {
 		if c == nil {
 			return ""
 		}

@@ -10,6 +10,9 @@ type Order struct {
 	// Failed is the failure to mark the Deployment with, so that nothing that
 	// failed is tried again even if the record is lost.
 	Failed *Failure
+	// Confirm asks to note this record's counter on the Deployment although its
+	// replicas stay: see [Wave].
+	Confirm bool
 }
 
 // Act tells what the Deployments should be under the observed record. Nothing
@@ -24,6 +27,10 @@ func Act(r *Record, w *Wish, f *Facts) []Order {
 		o := Order{Revision: revision, Replicas: n}
 		if r != nil && r.Failure != nil && revision == r.Target.Number {
 			o.Failed = r.Failure
+		}
+		if r != nil && r.Wave != nil && r.Wave.Confirm {
+			d := f.of(revision)
+			o.Confirm = d != nil && d.Asked > 0 && d.Counter < r.Counter
 		}
 		out = append(out, o)
 	}
@@ -44,7 +51,7 @@ func orders(r *Record, w *Wish, f *Facts) map[int64]int64 {
 		return out
 	}
 	if r.Wave != nil {
-		for revision, n := range r.Wave.replicas(r.parts(), r.backward(), f) {
+		for revision, n := range r.Wave.replicas(r.parts(), r.backward(), r.Counter, f) {
 			out[revision] = n
 		}
 	}

@@ -17,6 +17,7 @@ type model struct {
 	wish   Wish
 	pods   map[int64][]time.Time // by revision, when each pod becomes available
 	asked  map[int64]int64
+	marked map[int64]int64         // by revision, the record's counter of the last decision
 	ready  map[int64]time.Duration // by revision; negative: never
 	room   int64                   // pods that the quota allows, 0: all
 	wake   time.Time
@@ -30,7 +31,7 @@ func newModel(t *testing.T, replicas int64) *model {
 	m := &model{
 		t: t, now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC),
 		pods: map[int64][]time.Time{}, asked: map[int64]int64{}, ready: map[int64]time.Duration{},
-		rev: map[int64]Revision{},
+		rev: map[int64]Revision{}, marked: map[int64]int64{},
 	}
 	m.wish = Wish{Valid: true, Replicas: replicas, Settings: Settings{
 		MaxSurge: Quantity{Value: 25, Percent: true}, ProgressDeadlineSeconds: 600, AutoRollback: true,
@@ -51,7 +52,7 @@ func (m *model) facts() *Facts {
 		if !ok {
 			continue
 		}
-		d := Deployment{Revision: n, Identity: m.rev[n], Asked: asked, Current: true, Total: int64(len(m.pods[n]))}
+		d := Deployment{Revision: n, Identity: m.rev[n], Asked: asked, Current: true, Total: int64(len(m.pods[n])), Counter: m.marked[n]}
 		for _, at := range m.pods[n] {
 			if !at.IsZero() && !m.now.Before(at) {
 				d.Available++
@@ -83,8 +84,8 @@ func (m *model) sync() bool {
 	seen := map[int64]bool{}
 	for _, o := range out {
 		seen[o.Revision] = true
-		if n, ok := m.asked[o.Revision]; !ok || n != o.Replicas {
-			m.asked[o.Revision] = o.Replicas
+		if n, ok := m.asked[o.Revision]; !ok || n != o.Replicas || o.Confirm {
+			m.asked[o.Revision], m.marked[o.Revision] = o.Replicas, m.record.Counter
 			m.writes++
 			changed = true
 		}

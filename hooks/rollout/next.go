@@ -439,7 +439,7 @@ func (t *transition) raises(next *Wave) bool {
 	r := t.r
 	var more int64
 	full, settled, done := true, true, true
-	emitted := r.Wave.replicas(r.parts(), r.backward(), t.facts)
+	emitted := r.Wave.replicas(r.parts(), r.backward(), r.Counter, t.facts)
 	for _, a := range r.Wave.Asks {
 		d := t.facts.of(a.Revision)
 		if a.shrinks() {
@@ -492,7 +492,11 @@ func (t *transition) nextWave() *Wave {
 		d := &t.facts.Deployments[i]
 		cur[d.Revision] = max(cur[d.Revision], d.asked())
 	}
-	return newWave(t.r.parts(), t.goals(cur), cur, t.facts, t.replicas, t.r.Settings)
+	w := newWave(t.r.parts(), t.goals(cur), cur, t.facts, t.replicas, t.r.Settings)
+	if o := t.observed; o != nil && o.Wave != nil {
+		w.Confirm = o.Wave.doubtful(o.parts(), cur) || !o.Wave.confirmed(o.Counter, t.facts)
+	}
+	return w
 }
 
 // goals is where the stage wants to be.

@@ -155,9 +155,9 @@ func (t *transition) quiet() bool {
 	}
 	open := *r.Wave
 	open.Closed = true
-	now := r.Wave.replicas(r.parts(), false, t.facts)
+	now := r.Wave.replicas(r.parts(), false, r.Counter, t.facts)
 	helps := false
-	for revision, n := range open.replicas(r.parts(), false, t.facts) {
+	for revision, n := range open.replicas(r.parts(), false, r.Counter, t.facts) {
 		helps = helps || n < now[revision]
 	}
 	return helps && t.over(r.Clock.Since, quietSeconds)

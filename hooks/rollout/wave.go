@@ -23,6 +23,10 @@ type Wave struct {
 	// Closed lets a wave shrink the other side although its own side is not full:
 	// nothing became available for quietSeconds.
 	Closed bool `json:"closed,omitempty"`
+	// Confirm: under the wave before, a revision may have been asked for fewer
+	// pods than a cache shows. Available pods are taken down only once every
+	// Deployment says that it was decided under this record.
+	Confirm bool `json:"confirm,omitempty"`
 	// Asks by revision number, ascending.
 	Asks []Ask `json:"asks"`
 }
@@ -159,7 +163,7 @@ func borrow(asks map[int64]Ask, stable, need int64, f *Facts) {
 // Growing revisions get their ask. The others give way: first the superseded
 // ones, then a failed target, then the stable one, and available pods only as
 // far as the rest keeps the floor.
-func (w *Wave) replicas(p parts, backward bool, f *Facts) map[int64]int64 {
+func (w *Wave) replicas(p parts, backward bool, counter int64, f *Facts) map[int64]int64 {
 	out := make(map[int64]int64, len(w.Asks))
 	ready, current := true, true
 	var total int64
@@ -179,7 +183,7 @@ func (w *Wave) replicas(p parts, backward bool, f *Facts) map[int64]int64 {
 		}
 	}
 	slack := int64(0)
-	if current && (ready || w.Closed || backward) {
+	if current && (ready || w.Closed || backward) && w.confirmed(counter, f) {
 		slack = max(0, f.available()-w.Floor)
 	}
 	for _, a := range w.giving(p) {
@@ -194,7 +198,7 @@ func (w *Wave) replicas(p parts, backward bool, f *Facts) map[int64]int64 {
 		at, have := a.at(d), d.available()
 		lowest := at
 		serves := a.Revision == p.stable || a.Revision == p.target && !backward
-		if d.Current && (!serves || ready || w.Closed) {
+		if d.Current && (!serves || (ready || w.Closed) && w.confirmed(counter, f)) {
 			// What is not available serves nobody: of a superseded or failed version
 			// it goes at once, of the others when the wave may take.
 			lowest = have
@@ -210,6 +214,44 @@ func (w *Wave) replicas(p parts, backward bool, f *Facts) map[int64]int64 {
 		out[a.Revision] = n
 	}
 	return out
+}
+
+// confirmed tells whether all Deployments of the wave were decided under the
+// record with this counter, where that matters.
+func (w *Wave) confirmed(counter int64, f *Facts) bool {
+	if !w.Confirm {
+		return true
+	}
+	for _, a := range w.Asks {
+		if d := f.of(a.Revision); d != nil && !d.Deleting && d.Asked > 0 && d.Counter < counter {
+			return false
+		}
+	}
+	return true
+}
+
+// doubtful tells whether a revision may have been asked for fewer pods under
+// this wave than it is now, without a cache showing it yet. A growing revision
+// is asked for its ask and nothing else. A stable one that gives way is left
+// what the floor needs beside all that the others may have.
+func (w *Wave) doubtful(p parts, cur now) bool {
+	var total int64
+	for _, a := range w.Asks {
+		total += a.Ask
+	}
+	for _, a := range w.Asks {
+		low := a.Ask
+		if a.shrinks() {
+			low = a.Goal
+		}
+		if a.Revision == p.stable {
+			low = max(low, min(a.Ask, w.Floor-(total-a.Ask)))
+		}
+		if low < cur[a.Revision] {
+			return true
+		}
+	}
+	return false
 }
 
 // at is what a shrinking revision is asked for until it gives way further.
