@@ -31,8 +31,8 @@ func (c *Cluster) seen(s *Sync) time.Time {
 
 // checkTrueFloor is I1 on the pods as they really are: a write of ours that lowers
 // a Deployment leaves the floor available, unless pods were lost, or somebody laid
-// hands on a child, too late for the answer to know. Pods that have become
-// available too late do not count.
+// hands on a child, too late for the answer to know. Pods of that Deployment that
+// have become available too late do not count.
 func (b *bounds) checkTrueFloor(c *Cluster, s *Sync, w Write) error {
 	if w.Ref.Kind != Deployments || w.Old == nil || w.New == w.Old {
 		return nil
@@ -49,7 +49,7 @@ func (b *bounds) checkTrueFloor(c *Cluster, s *Sync, w Write) error {
 	before, after := min(available, was), min(available, is)
 	for _, o := range c.deployments(s.Parent.UID) {
 		if o.Ref != w.Ref {
-			have := min(c.availableAt(o, seen), o.Int("spec", "replicas"))
+			have := min(c.availableAt(o, c.clock.now), o.Int("spec", "replicas"))
 			before, after = before+have, after+have
 		}
 	}
