@@ -65,7 +65,7 @@ type Reason string
 const (
 	// ReasonDeadline: pods of the target were missing for longer than progressDeadlineSeconds.
 	ReasonDeadline Reason = "ProgressDeadlineExceeded"
-	// ReasonUnstable: the soak was broken maxShortfalls times.
+	// ReasonUnstable: one soak was broken 10 times.
 	ReasonUnstable Reason = "Unstable"
 	// ReasonApprovalTimeout: no approval came within approvalTimeoutSeconds.
 	ReasonApprovalTimeout Reason = "ApprovalTimeout"
