@@ -21,10 +21,11 @@ help: ## List the targets
 build: ## Build the service as bin/greyrelease
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/greyrelease ./server
 
-generate: ## Make manifests/00-crd.yaml from the Go types
+generate: ## Make manifests/00-crd.yaml and docs/api.md from the Go types
 	@mkdir -p bin
 	cd test/tools && go run ./crd ../.. > ../../bin/crd.yaml
 	mv bin/crd.yaml manifests/00-crd.yaml
+	go test ./test/docs -run TestReferenceIsCurrent -update
 
 check: tidy format vet lint generated race ## Check modules, format, lint, generated files and races
 
