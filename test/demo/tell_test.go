@@ -33,7 +33,7 @@ func TestStoriesEndRight(t *testing.T) {
 		"Progressing  2/3   1.27.5 █████████ (9 available)  1.28.0 █░░░ (1 available, 3 starting)\n",
 		"Paused       3/3   1.27.5 ███ (3 available)  1.28.0 ███████ (7 available)\n",
 		"Healthy      3/3   1.28.0 ██████████ (10 available)\n",
-		"RollingBack  0/3   1.28.0 ██████████ (10 available)  0.0.0 · (1 leaving)\n",
+		"RollingBack  0/3   1.28.0 ██████████ (10 available)  0.0.0 ",
 		"RolledBack   0/3   1.28.0 ██████████ (10 available)  0.0.0  (0 available)\n",
 	} {
 		_, rest, found := strings.Cut(text, want)
