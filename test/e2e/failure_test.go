@@ -36,6 +36,7 @@ func (s *story) rolledBack(replicas int) {
 }
 
 func TestAutomaticRollback(t *testing.T) {
+	t.Parallel()
 	for fate, why := range map[string]string{
 		"crash": "the container crashes again and again",
 		"image": "the image does not exist",

@@ -179,15 +179,26 @@ func (s *story) status() (greyrelease.GreyReleaseStatus, bool) {
 // until waits for something. check says whether it is there and what it saw.
 func (s *story) until(what string, check func() (bool, string)) {
 	s.Helper()
+	if seen, ok := wait(check); !ok {
+		st, _ := s.status()
+		s.Fatalf("want %s, got %s\nphase %s: %s", what, seen, st.Phase, st.Message)
+	}
+}
+
+// eventually is until for a release that may be gone.
+func (s *story) eventually(what string, check func() (bool, string)) {
+	s.Helper()
+	if seen, ok := wait(check); !ok {
+		s.Fatalf("want %s, got %s", what, seen)
+	}
+}
+
+func wait(check func() (bool, string)) (string, bool) {
 	deadline := time.Now().Add(patience)
 	for {
 		ok, seen := check()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			st, _ := s.status()
-			s.Fatalf("want %s, got %s\nphase %s: %s", what, seen, st.Phase, st.Message)
+		if ok || time.Now().After(deadline) {
+			return seen, ok
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -304,14 +315,15 @@ func (s *story) idle() {
 	}
 }
 
-// quiet waits until nothing has been written for two seconds.
+// quiet waits until nothing has been written for four seconds: counts of pods in
+// the status may be held back for two.
 func (s *story) quiet() {
 	s.Helper()
 	last, since := s.writes(), time.Now()
-	s.until("no writes for 2 s", func() (bool, string) {
+	s.until("no writes for 4 s", func() (bool, string) {
 		if n := s.writes(); n != last {
 			last, since = n, time.Now()
 		}
-		return time.Since(since) > 2*time.Second, fmt.Sprintf("%d writes", last)
+		return time.Since(since) > 4*time.Second, fmt.Sprintf("%d writes", last)
 	})
 }

@@ -1,0 +1,122 @@
+// Command localcluster runs a Kubernetes control plane with GreyRelease on this
+// machine, without containers, for a person to try it.
+//
+//	localcluster build    build the programs, so that up takes seconds
+//	localcluster up       boot it, leave it running and say what to try
+//	localcluster down     end it
+//
+// METACONTROLLER is the path of a Metacontroller to use in the place of the double,
+// APPLY its apply strategy.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"greyrelease.example.com/test/e2e/binaries"
+	"greyrelease.example.com/test/e2e/cluster"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "localcluster: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: localcluster build|up|down")
+	}
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	cache, err := binaries.Cache()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(cache, "cluster")
+	switch args[0] {
+	case "build":
+		_, err := binaries.Ensure(ctx, filepath.Join(root, "test", "e2e", "binaries"), cache, os.Stderr)
+		return err
+	case "up":
+		return up(ctx, root, dir)
+	case "down":
+		return down(dir)
+	}
+	return fmt.Errorf("unknown command %q: want build, up or down", args[0])
+}
+
+// up boots a cluster. The file running.json in its folder is what down reads.
+func up(ctx context.Context, root, dir string) error {
+	if _, err := os.Stat(runningFile(dir)); err == nil {
+		return fmt.Errorf("a cluster is running already: end it with make cluster-down, or look at %s", dir)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("cannot clear %s: %w", dir, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make %s: %w", dir, err)
+	}
+	apply := os.Getenv("APPLY")
+	if apply == "" {
+		apply = cluster.DynamicApply
+	}
+	c, err := cluster.Start(ctx, cluster.Options{
+		Root: root, Dir: dir, Apply: apply, Metacontroller: os.Getenv("METACONTROLLER"), Detached: true, Progress: os.Stderr,
+	})
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(c.Running())
+	if err == nil {
+		err = os.WriteFile(runningFile(dir), text, 0o600)
+	}
+	if err != nil {
+		c.Stop()
+		return fmt.Errorf("cannot note what runs: %w", err)
+	}
+	fmt.Printf(`
+The cluster is up. Its pods are simulated, everything else is real. Try:
+
+  export KUBECONFIG=%s PATH=%s:$PATH
+  kubectl apply -f examples/01-first-release.yaml && kubectl wait --for=condition=Ready gr/web
+  kubectl patch gr web --type merge -p '{"spec":{"targetVersion":"1.28.0"}}' && kubectl get gr web -w
+
+End it with make cluster-down.
+`, c.Kubeconfig(cluster.Tester), filepath.Dir(c.Programs["kubectl"]))
+	return nil
+}
+
+func down(dir string) error {
+	text, err := os.ReadFile(runningFile(dir))
+	if errors.Is(err, os.ErrNotExist) {
+		fmt.Println("no cluster is running")
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read what runs: %w", err)
+	}
+	var running map[string]cluster.Detached
+	if err := json.Unmarshal(text, &running); err != nil {
+		return fmt.Errorf("cannot read what runs: %w", err)
+	}
+	cluster.EndAll(running)
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("cannot clear %s: %w", dir, err)
+	}
+	fmt.Println("the cluster is down")
+	return nil
+}
+
+func runningFile(dir string) string { return filepath.Join(dir, "running.json") }

@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"greyrelease.example.com/hooks/greyrelease"
+	"greyrelease.example.com/test/e2e/cluster"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// halfway begins a story of 4 replicas that waits for the approval of its first
+// batch: two pods of 1.0, two of 2.0.
+func halfway(s *story) *story {
+	s.Helper()
+	s.install(4, object{"batches": []any{object{"replicas": int64(2), "approval": true}}})
+	s.patch(object{"targetVersion": "2.0"})
+	s.phase(greyrelease.PhasePaused)
+	s.stillHalfway()
+	return s
+}
+
+func (s *story) stillHalfway() {
+	s.Helper()
+	s.pods(map[string]int{"1.0": 2, "2.0": 2})
+	s.phase(greyrelease.PhasePaused)
+}
+
+// finish approves, and checks how many pods were ever created.
+func (s *story) finish(created map[string]int) {
+	s.Helper()
+	s.command("promote")
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 4})
+	s.made(created)
+}
+
+// TestRecordDeleted takes away what the release remembers, and what it reports.
+func TestRecordDeleted(t *testing.T) {
+	t.Parallel()
+	s := halfway(begin(t, "web"))
+	old, err := client.CoreV1().ConfigMaps(s.namespace).Get(s.ctx, "web-rollout", metav1.GetOptions{})
+	s.must(err)
+	s.kubectl("delete", "configmap", "web-rollout")
+	s.until("another record", func() (bool, string) {
+		now, err := client.CoreV1().ConfigMaps(s.namespace).Get(s.ctx, "web-rollout", metav1.GetOptions{})
+		return err == nil && now.UID != old.UID, fmt.Sprint(err)
+	})
+	s.stays(map[string]int{"1.0": 2, "2.0": 2})
+	s.stillHalfway()
+
+	s.merge(object{"status": nil}, "status")
+	s.stays(map[string]int{"1.0": 2, "2.0": 2})
+	s.stillHalfway()
+	s.finish(map[string]int{"1.0": 4, "2.0": 4})
+}
+
+func TestSnapshotsDeleted(t *testing.T) {
+	t.Parallel()
+	s := halfway(begin(t, "web"))
+	for _, name := range []string{"web-rev-1", "web-rev-2"} {
+		s.kubectl("delete", "configmap", name)
+		s.stays(map[string]int{"1.0": 2, "2.0": 2})
+	}
+	// That of the target comes back under its number.
+	s.until("the snapshot of the target", func() (bool, string) {
+		_, err := client.CoreV1().ConfigMaps(s.namespace).Get(s.ctx, "web-rev-2", metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	s.stillHalfway()
+	s.finish(map[string]int{"1.0": 4, "2.0": 4})
+}
+
+// TestDeploymentsDeleted takes away pods as well, so there is no promise until they
+// are back.
+func TestDeploymentsDeleted(t *testing.T) {
+	t.Parallel()
+	s := halfway(begin(t, "web"))
+	s.guard.keep(0)
+	s.guard.limit(0)
+	for _, track := range []string{"canary", "stable"} {
+		out := s.kubectl("delete", "deployment", "-l", greyrelease.LabelTrack+"="+track)
+		if !strings.Contains(out, "deleted") {
+			t.Fatalf("want a Deployment of %s deleted, got %q", track, out)
+		}
+		s.stillHalfway()
+	}
+	s.guard.keep(4)
+	s.command("promote")
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 4})
+}
+
+// TestForeignRecord finds somebody's ConfigMap under the name of the record.
+func TestForeignRecord(t *testing.T) {
+	t.Parallel()
+	s := begin(t, "web")
+	foreign, err := client.CoreV1().ConfigMaps(s.namespace).Create(s.ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-rollout"}, Data: map[string]string{"mine": "yes"},
+	}, metav1.CreateOptions{})
+	s.must(err)
+	s.create(spec(2, "1.0", nil))
+	if *applyStrategy == cluster.DynamicApply {
+		s.says("web-rollout")
+		now, err := client.CoreV1().ConfigMaps(s.namespace).Get(s.ctx, "web-rollout", metav1.GetOptions{})
+		s.must(err)
+		if now.ResourceVersion != foreign.ResourceVersion {
+			t.Errorf("want the foreign ConfigMap untouched, got %v", now)
+		}
+		s.kubectl("delete", "configmap", "web-rollout")
+	}
+	// Server-side mode takes it over, and leaves what is not ours in it.
+	s.settled("1.0")
+	s.pods(map[string]int{"1.0": 2})
+	s.made(map[string]int{"1.0": 2})
+}
+
+// TestLongestName releases under a name of 52 characters.
+func TestLongestName(t *testing.T) {
+	t.Parallel()
+	s := begin(t, "n"+strings.Repeat("0123456789", 5)+"z")
+	s.install(2, nil)
+	s.patch(object{"targetVersion": strings.Repeat("v", 128)})
+	s.settled(strings.Repeat("v", 128))
+	s.pods(map[string]int{strings.Repeat("v", 128): 2})
+	tooLong := s.release(spec(1, "1.0", nil))
+	tooLong.SetName(s.name + "z")
+	if _, err := s.gr().Create(s.ctx, tooLong, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "at most 52") {
+		t.Errorf("want a refusal that says at most 52, got %v", err)
+	}
+}
+
+// TestOneAppTwoReleases has two releases share the label app: neither touches the
+// pods of the other.
+func TestOneAppTwoReleases(t *testing.T) {
+	t.Parallel()
+	s := begin(t, "web")
+	s.install(2, object{"appName": "shop"})
+	other := s.release(spec(3, "7.0", object{"appName": "shop"}))
+	other.SetName("web-2")
+	_, err := s.gr().Create(s.ctx, other, metav1.CreateOptions{})
+	s.must(err)
+	s.until("5 ready pods of the app", func() (bool, string) {
+		list, err := client.CoreV1().Pods(s.namespace).List(s.ctx, metav1.ListOptions{LabelSelector: "app=shop"})
+		s.must(err)
+		n := 0
+		for i := range list.Items {
+			if ready(&list.Items[i]) {
+				n++
+			}
+		}
+		return n == 5, fmt.Sprint(n)
+	})
+	s.patch(object{"targetVersion": "2.0"})
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 2})
+	s.must(s.gr().Delete(s.ctx, "web-2", metav1.DeleteOptions{}))
+	s.stays(map[string]int{"2.0": 2})
+	s.made(map[string]int{"1.0": 2, "2.0": 2})
+}
