@@ -30,7 +30,7 @@ func Invariants(c *Cluster) []Check {
 		{Name: "I2", Answered: b.checkCeiling, Wrote: b.checkTrueCeiling},
 		{Name: "I3", Answered: checkDrops},
 		{Name: "I4 and I5", Answered: f.checkSame},
-		{Name: "I6", Answered: f.checkSettles},
+		{Name: "I6", Answered: f.checkSettles, Synced: f.checkHot},
 		{Name: "I7", Answered: checkSnapshotFirst},
 		{Name: "I8", Answered: checkDecision, Wrote: t.check},
 		{Name: "status", Answered: f.checkStatus},

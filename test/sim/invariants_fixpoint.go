@@ -10,14 +10,30 @@ import (
 )
 
 // fixpoint holds the rules about repeating a question.
-type fixpoint struct{ last map[string]*Sync }
+type fixpoint struct {
+	last   map[string]*Sync
+	second time.Time // the last whole second with a sync
+	syncs  int       // and how many it has had
+}
 
 // Every so many syncs the expensive rules are tried.
 const (
 	sameEvery   = 8
 	settleEvery = 24
-	settlesIn   = 8 // syncs
+	settlesIn   = 8   // syncs
+	hot         = 300 // syncs in a second
 )
+
+// checkHot: no answer may lead to the next question for ever.
+func (f *fixpoint) checkHot(_ *Cluster, s *Sync) error {
+	if second := s.At.Truncate(time.Second); !second.Equal(f.second) {
+		f.second, f.syncs = second, 0
+	}
+	if f.syncs++; f.syncs > hot {
+		return fmt.Errorf("%d syncs within one second", f.syncs)
+	}
+	return nil
+}
 
 // checkSame is I4 and I5: the same question at the same instant has the same
 // answer, byte for byte, and asking leaves the question as it was.
