@@ -51,7 +51,6 @@ type lastStatus struct {
 	Conditions     []lastCondition `json:"conditions"`
 	StableVersion  string          `json:"stableVersion"`
 	StableRevision composite.Int   `json:"stableRevision"`
-	TargetVersion  string          `json:"targetVersion"`
 	TargetRevision composite.Int   `json:"targetRevision"`
 	History        []lastEntry     `json:"history"`
 	// counts are nil when the status is missing.
@@ -366,8 +365,9 @@ func (o *observation) note(format string, args ...any) {
 	}
 }
 
-// snapshot finds a usable snapshot of a revision.
-func (o *observation) snapshot(number int64) (history.Snapshot, bool) {
-	s, ok := history.ByNumber(o.snapshots, number)
-	return s, ok && s.Broken == ""
+// snapshot finds a usable snapshot of a revision. One of other content under the
+// same number is not it.
+func (o *observation) snapshot(r rollout.Revision) (history.Snapshot, bool) {
+	s, ok := history.ByNumber(o.snapshots, r.Number)
+	return s, ok && s.Broken == "" && s.Hash == r.Hash
 }

@@ -95,18 +95,18 @@ type answer struct {
 func (a *answer) renderDeployments() error {
 	for _, order := range a.orders {
 		c := a.deployments[order.Revision]
-		template, err := a.template(order.Revision, c)
+		identity := a.revision(order.Revision)
+		template, err := a.template(identity, c)
 		if err != nil {
 			return err
 		}
-		identity := a.revision(order.Revision)
 		d := deployment{
 			APIVersion: "apps/v1", Kind: "Deployment",
 			Metadata: history.Metadata{
 				Name: deploymentName(a.name, identity.Hash),
 				Labels: map[string]string{
 					LabelName: a.name, LabelRevision: identity.Hash,
-					LabelNumber: strconv.FormatInt(identity.Number, 10), LabelTrack: a.track(order.Revision),
+					LabelNumber: numberLabel(identity, c), LabelTrack: a.track(order.Revision),
 				},
 				Annotations: map[string]string{AnnotationVersion: identity.Version},
 			},
@@ -125,6 +125,15 @@ func (a *answer) renderDeployments() error {
 		a.writes = a.writes || c == nil || int64(*replicasOf(c)) != order.Replicas
 	}
 	return nil
+}
+
+// numberLabel is a revision's number, written once: if it got two before caches
+// had caught up, the Deployment keeps the one it was made under.
+func numberLabel(r rollout.Revision, c *Child) string {
+	if c != nil && c.Metadata.Labels[LabelRevision] == r.Hash && c.Metadata.Labels[LabelNumber] != "" {
+		return c.Metadata.Labels[LabelNumber]
+	}
+	return strconv.FormatInt(r.Number, 10)
 }
 
 func replicasOf(c *Child) *composite.Int {
@@ -175,15 +184,15 @@ func (a *answer) revision(number int64) rollout.Revision {
 			}
 		}
 	}
-	s, _ := a.snapshot(number)
+	s, _ := history.ByNumber(a.snapshots, number)
 	return rollout.Revision{Number: number, Hash: s.Hash, Version: s.Version}
 }
 
 // template is the pod template of a Deployment: as it was rendered when its
 // revision was new, never rendered again.
-func (a *answer) template(number int64, c *Child) (json.RawMessage, error) {
+func (a *answer) template(r rollout.Revision, c *Child) (json.RawMessage, error) {
 	var want json.RawMessage
-	if s, ok := a.snapshot(number); ok {
+	if s, ok := a.snapshot(r); ok {
 		text, err := s.Template()
 		switch {
 		case err == nil:
@@ -196,7 +205,7 @@ func (a *answer) template(number int64, c *Child) (json.RawMessage, error) {
 	}
 	if c == nil {
 		if want == nil {
-			return nil, fmt.Errorf("revision %d has neither a snapshot nor a Deployment", number)
+			return nil, fmt.Errorf("revision %d has neither a snapshot nor a Deployment", r.Number)
 		}
 		return want, nil
 	}
@@ -231,7 +240,8 @@ func (a *answer) track(number int64) string {
 // decision is the annotation that goes with replicas: the one that is there, or
 // a new one when the replicas change or are to be confirmed.
 func (a *answer) decision(order rollout.Order, c *Child) string {
-	same := c != nil && int64(*replicasOf(c)) == order.Replicas && c.Metadata.DeletionTimestamp == ""
+	// One on its way out is not updated any more.
+	same := c != nil && (int64(*replicasOf(c)) == order.Replicas || c.Metadata.DeletionTimestamp != "")
 	if a.record == nil || same && !order.Confirm {
 		if c == nil {
 			return ""

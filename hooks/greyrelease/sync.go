@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"greyrelease.example.com/hooks/composite"
+	"greyrelease.example.com/hooks/history"
 	"greyrelease.example.com/hooks/rollout"
 )
 
@@ -49,6 +50,7 @@ func (a *answer) judgeRevisions() {
 		return
 	}
 	a.facts.Deployable = a.makeable(r.Target)
+	a.facts.Locked = a.modeKnown && a.mode == history.Dynamic
 	a.facts.Restorable = r.Stable.Number == 0 || a.makeable(r.Stable)
 }
 
@@ -56,7 +58,7 @@ func (a *answer) makeable(r rollout.Revision) bool {
 	if a.deployments[r.Number] != nil {
 		return true
 	}
-	s, ok := a.snapshot(r.Number)
+	s, ok := a.snapshot(r)
 	if !ok {
 		return false
 	}

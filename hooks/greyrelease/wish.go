@@ -143,12 +143,6 @@ func (o *observation) canonical(r rollout.Revision) rollout.Revision {
 // number is the revision number of content whose snapshot is not there: the one
 // the record or its Deployment knows it by, or a new one.
 func (o *observation) number(content history.Content) (int64, error) {
-	if o.record == nil && len(o.snapshots) == 0 && len(o.numbers) == 0 &&
-		o.status.StableRevision == 0 && o.status.TargetRevision > 0 && o.status.TargetVersion == content.Version {
-		// A first install of which a cache shows nothing but the status: with
-		// another number it would become two revisions.
-		return int64(o.status.TargetRevision), nil
-	}
 	hash := content.Hash
 	var highest int64
 	elsewhere := []int64{int64(o.status.StableRevision), int64(o.status.TargetRevision)}
@@ -263,7 +257,7 @@ func (o *observation) hints() rollout.Hints {
 			})
 		}
 	}
-	if s, ok := o.snapshot(int64(o.status.StableRevision)); ok {
+	if s, ok := history.ByNumber(o.snapshots, int64(o.status.StableRevision)); ok && s.Broken == "" {
 		h.Stable = rollout.Revision{Number: s.Number, Hash: s.Hash, Version: s.Version}
 	}
 	return h

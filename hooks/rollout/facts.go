@@ -57,6 +57,9 @@ type Facts struct {
 	Deployments []Deployment
 	// Deployable: the target's snapshot was observed and its Deployment can be made.
 	Deployable bool
+	// Locked: a write to a Deployment that has changed since is refused, as in
+	// dynamic apply. Without, what is asked for may undo what a cache hides.
+	Locked bool
 	// Restorable: the stable revision runs, or its Deployment can be made again.
 	Restorable bool
 }

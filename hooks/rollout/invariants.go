@@ -27,7 +27,7 @@ func Check(observed, next *Record, w *Wish, f *Facts, out []Order) error {
 	if err := next.Validate(); err != nil {
 		return fmt.Errorf("I11: next record: %w", err)
 	}
-	return checkNext(observed, next, w)
+	return checkNext(observed, next, w, f)
 }
 
 // checkDrops is I3.
@@ -67,7 +67,7 @@ func checkWave(r *Record, f *Facts, ordered map[int64]int64) error {
 		return fmt.Errorf("I1: %d available pods would become %d, the floor is %d", before, after, w.Floor)
 	}
 	if raised && total > max(w.Ceiling, asked, sumAsks(w)) {
-		return fmt.Errorf("I2: %d pods would be asked for, the ceiling is %d", total, w.Ceiling)
+		return fmt.Errorf("I2: %d pods would be asked for, the ceiling is %d: %v under wave %+v", total, w.Ceiling, ordered, w.Asks)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func sumAsks(w *Wave) int64 {
 }
 
 // checkNext is what must hold between two records.
-func checkNext(observed, next *Record, w *Wish) error {
+func checkNext(observed, next *Record, w *Wish, f *Facts) error {
 	if observed == nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func checkNext(observed, next *Record, w *Wish) error {
 		return fmt.Errorf("I11: highest number goes from %d to %d", observed.Highest, next.Highest)
 	}
 	same := next.Target.Number == observed.Target.Number && next.Attempt == observed.Attempt
-	if next.Stable != observed.Stable && (next.Stage != Complete || next.Stable != next.Target || !same) {
+	if next.Stable != observed.Stable && (next.Stable != next.Target || f.of(next.Stable.Number).available() < max(1, w.Replicas)) {
 		return fmt.Errorf("I13: stable goes from %d to %d in stage %s", observed.Stable.Number, next.Stable.Number, next.Stage)
 	}
 	if !w.Valid && (!same || position(next) > position(observed)) {

@@ -492,6 +492,14 @@ func (t *transition) nextWave() *Wave {
 		d := &t.facts.Deployments[i]
 		cur[d.Revision] = max(cur[d.Revision], d.asked())
 	}
+	if o := t.observed; o != nil && o.Wave != nil {
+		for _, a := range o.Wave.Asks {
+			if !a.shrinks() {
+				// It may have been asked for by an answer to an older request.
+				cur[a.Revision] = max(cur[a.Revision], a.Ask)
+			}
+		}
+	}
 	w := newWave(t.r.parts(), t.goals(cur), cur, t.facts, t.replicas, t.r.Settings)
 	if o := t.observed; o != nil && o.Wave != nil {
 		w.Confirm = o.Wave.doubtful(o.parts(), cur) || !o.Wave.confirmed(o.Counter, t.facts)

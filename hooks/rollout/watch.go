@@ -40,6 +40,9 @@ func (t *transition) watch() {
 		return
 	}
 	ask := r.Wave.of(r.Target.Number).Ask
+	if a := r.Wave.of(r.Target.Number); a.shrinks() {
+		ask = a.Goal
+	}
 	have := t.facts.of(r.Target.Number).available()
 	slack := r.Settings.slack()
 	switch c := r.Clock; {

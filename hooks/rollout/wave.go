@@ -189,9 +189,10 @@ func (w *Wave) replicas(p parts, backward bool, counter int64, f *Facts) map[int
 	for _, a := range w.giving(p) {
 		d := f.of(a.Revision)
 		if d == nil || d.Deleting {
-			// Gone for good if it was giving way altogether, else made again.
+			// Gone for good if it was giving way altogether, else made again as
+			// large as there is room for.
 			if a.Revision == p.stable || a.Revision == p.target {
-				out[a.Revision] = a.Ask
+				out[a.Revision] = max(a.Goal, min(a.Ask, w.Ceiling-(total-a.Ask)))
 			}
 			continue
 		}
@@ -213,7 +214,38 @@ func (w *Wave) replicas(p parts, backward bool, counter int64, f *Facts) map[int
 		total -= at - n
 		out[a.Revision] = n
 	}
+	w.holdRaises(p, f, out)
 	return out
+}
+
+// holdRaises keeps a raise back while what others give way for it is still
+// asked for: of two writes the second can get lost. Without a lock only a
+// Deployment that does not exist yet can be held back; what is observed of
+// another may be less than it has.
+func (w *Wave) holdRaises(p parts, f *Facts, out map[int64]int64) {
+	var total int64
+	for revision, n := range out {
+		total += max(n, f.of(revision).asked())
+	}
+	for i := range f.Deployments {
+		if d := &f.Deployments[i]; d.asked() > 0 {
+			if _, listed := out[d.Revision]; !listed {
+				total += d.asked()
+			}
+		}
+	}
+	for _, revision := range []int64{p.target, p.stable} {
+		n, listed := out[revision]
+		d := f.of(revision)
+		if over := total - w.Ceiling; listed && over > 0 && n > d.asked() && (f.Locked || d == nil) {
+			held := max(d.asked(), n-over)
+			total -= n - held
+			out[revision] = held
+			if d == nil && held == 0 {
+				delete(out, revision)
+			}
+		}
+	}
 }
 
 // confirmed tells whether all Deployments of the wave were decided under the
