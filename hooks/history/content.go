@@ -38,6 +38,10 @@ type Content struct {
 	// Hash is the first 10 hex digits of the SHA-256 over the canonical JSON of
 	// {"targetVersion": Version, "template": Template}.
 	Hash string
+
+	// members is what is hashed, without the braces: a canonical spec with this
+	// content has it as a part.
+	members []byte
 }
 
 // Equal compares the content itself, not only its hash.
@@ -86,5 +90,6 @@ func identify(template jsontree.Value, version string) (Content, error) {
 		Version:  version,
 		Template: buf[start:end:end],
 		Hash:     hex.EncodeToString(sum[:])[:hashDigits],
+		members:  buf[1 : len(buf)-1],
 	}, nil
 }

@@ -45,6 +45,14 @@ func (s Snapshot) open() (Content, json.RawMessage, error) {
 	return content, spec, nil
 }
 
+// states is a quick look whether the stored spec has the content: it is canonical,
+// so that the two members stand in it as they are hashed. Within a string their
+// quotes would have backslashes.
+func (s Snapshot) states(c Content) bool {
+	spec, err := s.part(specKey)
+	return err == nil && len(c.members) > 0 && bytes.Contains(spec, c.members)
+}
+
 // Template is the pod template as it was rendered then. The error is a
 // *BrokenError; it is one as well when the template does not select the
 // revision.
@@ -53,11 +61,14 @@ func (s Snapshot) Template() (json.RawMessage, error) {
 	if err != nil {
 		return nil, s.broken(err)
 	}
-	v, err := jsontree.Parse(text)
+	if !json.Valid(text) {
+		return nil, s.broken(fmt.Errorf("%s is no JSON", templateKey))
+	}
+	metadata, _, err := jsontree.ParseMember(text, "metadata")
 	if err != nil {
 		return nil, s.broken(fmt.Errorf("%s: %w", templateKey, err))
 	}
-	if label, _ := v.At("metadata", "labels", RevisionLabel); label.Kind != jsontree.String || label.Text != s.Hash {
+	if label, _ := metadata.At("labels", RevisionLabel); label.Kind != jsontree.String || label.Text != s.Hash {
 		return nil, s.broken(fmt.Errorf("%s does not carry the label of revision %s", templateKey, s.Hash))
 	}
 	return text, nil
@@ -98,13 +109,9 @@ func member(object json.RawMessage, key string) (text string, found bool, err er
 	if len(object) == 0 {
 		return "", false, nil
 	}
-	v, err := jsontree.Parse(object)
-	if err != nil {
+	m, found, err := jsontree.ParseMember(object, key)
+	if err != nil || !found {
 		return "", false, err
-	}
-	m, found := v.Get(key)
-	if !found {
-		return "", false, nil
 	}
 	if m.Kind != jsontree.String {
 		return "", false, fmt.Errorf("%s is no string", key)

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -29,11 +30,11 @@ func RecordMap(name string, labels map[string]string, observed *Object, text jso
 	c.Metadata.Labels = maps.Clone(labels)
 	data := jsontree.Value{Kind: jsontree.Object}
 	if observed != nil {
+		if old, found, err := RecordText(*observed); err == nil && found && bytes.Equal(old, text) {
+			c.Data = slices.Clone(observed.Data)
+			return c
+		}
 		if v, err := jsontree.Parse(observed.Data); err == nil && v.Kind == jsontree.Object {
-			if old, _ := v.Get(RecordKey); old.Kind == jsontree.String && old.Text == string(text) {
-				c.Data = slices.Clone(observed.Data)
-				return c
-			}
 			data = v
 		}
 	}

@@ -31,6 +31,9 @@ func Find(snapshots []Snapshot, wanted Content) (found Snapshot, ok bool, err er
 		if s.Hash != wanted.Hash {
 			continue
 		}
+		if s.states(wanted) {
+			return s, true, nil
+		}
 		content, err := s.Content()
 		switch {
 		case err != nil:

@@ -116,16 +116,9 @@ func (p *parser) object(depth int) (Value, error) {
 		return v, nil
 	}
 	for {
-		p.space()
-		if p.pos == len(p.src) || p.src[p.pos] != '"' {
-			return v, p.unexpected()
-		}
-		name, err := p.string()
+		name, err := p.name()
 		if err != nil {
 			return v, err
-		}
-		if p.space(); !p.next(':') {
-			return v, p.unexpected()
 		}
 		member, err := p.value(depth + 1)
 		if err != nil {

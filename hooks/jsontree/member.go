@@ -1,0 +1,94 @@
+package jsontree
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ParseMember reads one member of an object and passes over the others without
+// building them: a snapshot is opened for one of two long texts, a template for
+// a label. What is passed over is looked at only as far as that takes, so that
+// the text must be known to be JSON.
+func ParseMember(text []byte, name string) (member Value, found bool, err error) {
+	p := parser{src: string(text)}
+	if p.space(); !p.next('{') {
+		_, err := ParseString(p.src)
+		return Value{}, false, err // what is no object has no members
+	}
+	for p.space(); !p.next('}'); p.space() {
+		at, err := p.name()
+		switch {
+		case err == nil && at != name:
+			p.skip()
+		case err == nil && found:
+			err = fmt.Errorf("name %q stands twice in one object", name)
+		case err == nil:
+			found = true
+			member, err = p.value(1)
+		}
+		if err != nil {
+			return Value{}, false, fmt.Errorf("cannot read JSON at offset %d: %w", p.pos, err)
+		}
+		if p.space(); !p.next(',') && !strings.HasPrefix(p.src[p.pos:], "}") {
+			return Value{}, false, fmt.Errorf("cannot read JSON at offset %d: %w", p.pos, p.unexpected())
+		}
+	}
+	return member, found, nil
+}
+
+// name reads the name of a member and the colon after it.
+func (p *parser) name() (string, error) {
+	if p.space(); p.pos == len(p.src) || p.src[p.pos] != '"' {
+		return "", p.unexpected()
+	}
+	name, err := p.string()
+	if err != nil {
+		return "", err
+	}
+	if p.space(); !p.next(':') {
+		return "", p.unexpected()
+	}
+	return name, nil
+}
+
+// skip passes over one value.
+func (p *parser) skip() {
+	for depth := 0; p.pos < len(p.src); {
+		switch p.src[p.pos] {
+		case '"':
+			p.skipString()
+			if depth == 0 {
+				return
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return // the end of a number or a word, and of the object around it
+			}
+			if depth == 0 {
+				p.pos++
+				return
+			}
+		case ',':
+			if depth == 0 {
+				return
+			}
+		}
+		p.pos++
+	}
+}
+
+func (p *parser) skipString() {
+	for p.pos++; p.pos < len(p.src); p.pos++ {
+		switch p.src[p.pos] {
+		case '\\':
+			p.pos++
+		case '"':
+			p.pos++
+			return
+		}
+	}
+	p.pos = len(p.src)
+}
