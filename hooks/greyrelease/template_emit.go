@@ -53,22 +53,28 @@ func emitTemplate(want, live json.RawMessage, lastApplied string, mode history.M
 	if mode == history.ServerSide || e.Changed != "" {
 		return e
 	}
-	if mergesToItself(stored, lastTemplate(lastApplied, want, wanted), wanted) {
+	// Canonical, for older API servers store a creationTimestamp of null.
+	back := jsontree.Canonical(stored)
+	if !applied(lastApplied, back) && mergesToItself(stored, lastTemplate(lastApplied, want, wanted), wanted) {
 		return e
 	}
-	// Canonical, for older API servers store a creationTimestamp of null.
-	if back := jsontree.Canonical(stored); history.Fits(back, mode) == nil {
+	if history.Fits(back, mode) == nil {
 		e.Template = back
 	}
 	return e
 }
 
+// applied is a quick look whether the template was applied last, and stands in
+// the annotation as it is: quotes within strings are escaped there, so that the
+// text can't be a part of anything else. Then to apply it again changes nothing.
+func applied(lastApplied string, template []byte) bool {
+	return strings.Contains(lastApplied, `"template":`+string(template))
+}
+
 // lastTemplate is spec.template of the Deployment that was applied last, null
-// if there is none. Usually that is what is wanted now, and then its text
-// stands in the annotation as it is: quotes within strings are escaped there,
-// so that the text can't be a part of anything else.
+// if there is none. Often that is what is wanted now.
 func lastTemplate(lastApplied string, want []byte, wanted jsontree.Value) jsontree.Value {
-	if strings.Contains(lastApplied, `"template":`+string(want)) {
+	if applied(lastApplied, want) {
 		return wanted
 	}
 	last, err := jsontree.ParseString(lastApplied)
