@@ -248,7 +248,12 @@ func (a *answer) decision(order rollout.Order, c *Child) string {
 		}
 		return c.Metadata.Annotations[AnnotationDecision]
 	}
-	text, err := json.Marshal(decision{Counter: a.record.Counter, Time: a.now, Attempt: a.record.Attempt})
+	at := a.now
+	if same {
+		// Confirmed, not decided: the same in every answer until it is observed.
+		at = a.record.Changed
+	}
+	text, err := json.Marshal(decision{Counter: a.record.Counter, Time: at, Attempt: a.record.Attempt})
 	if err != nil {
 		return "" // Integers and a time within the years that RFC 3339 knows.
 	}
