@@ -44,22 +44,33 @@ func TestAutomaticRollback(t *testing.T) {
 	} {
 		t.Run(fate, func(t *testing.T) {
 			t.Log(why)
-			s := installed(t, 4, object{"progressDeadlineSeconds": int64(5)})
-			s.patch(object{"targetVersion": "2.0", "template": behaving(fate)})
+			s := installed(t, 4, nil)
+			s.patch(object{"targetVersion": "2.0", "template": behaving(fate), "progressDeadlineSeconds": int64(5)})
 			s.rolledBack(4)
 			// The next version goes out, and clears the failure.
-			s.patch(object{"targetVersion": "3.0", "template": object{"metadata": nil}})
+			s.patch(object{"targetVersion": "3.0", "template": object{"metadata": nil}, "progressDeadlineSeconds": nil})
 			s.settled("3.0")
 			s.pods(map[string]int{"3.0": 4})
 		})
 	}
 }
 
+// TestCrashInSoak has pods that become available, and crash before the soak is over.
+func TestCrashInSoak(t *testing.T) {
+	s := installed(t, 4, object{"progressDeadlineSeconds": int64(15), "batches": []any{object{"replicas": int64(2), "soakSeconds": int64(600)}}})
+	// Two pods are 2.0's to lose.
+	s.guard.keep(2)
+	s.patch(object{"targetVersion": "2.0", "template": behaving("late")})
+	s.phase(greyrelease.PhaseRolledBack)
+	s.pods(map[string]int{"1.0": 4})
+	s.made(map[string]int{"1.0": 6, "2.0": 2})
+}
+
 // TestFailureHeld has autoRollback off: the pods stay as they are, for somebody to
 // look at, until the command says otherwise.
 func TestFailureHeld(t *testing.T) {
-	s := installed(t, 4, object{"progressDeadlineSeconds": int64(5), "autoRollback": false})
-	s.patch(object{"targetVersion": "2.0", "template": behaving("hang")})
+	s := installed(t, 4, object{"autoRollback": false})
+	s.patch(object{"targetVersion": "2.0", "template": behaving("hang"), "progressDeadlineSeconds": int64(5)})
 	s.phase(greyrelease.PhaseDegraded)
 	s.stays(map[string]int{"1.0": 4})
 	if sizes, _ := s.guard.asks("2.0"); sizes[len(sizes)-1] != 1 {
@@ -72,13 +83,14 @@ func TestFailureHeld(t *testing.T) {
 // TestFailureInLaterBatch fails when stable pods have gone already: they come back
 // and the promise holds all the way.
 func TestFailureInLaterBatch(t *testing.T) {
-	s := installed(t, 4, object{"progressDeadlineSeconds": int64(8), "batches": []any{
+	s := installed(t, 4, object{"batches": []any{
 		object{"replicas": int64(2), "approval": true}, object{"replicas": int64(3)},
 	}})
 	s.patch(object{"targetVersion": "2.0"})
 	s.phase(greyrelease.PhasePaused)
 	s.pods(map[string]int{"1.0": 2, "2.0": 2})
 	s.refusePods("2.0")
+	s.patch(object{"progressDeadlineSeconds": int64(5)})
 	s.command("promote")
 	s.phase(greyrelease.PhaseRolledBack)
 	s.pods(map[string]int{"1.0": 4})
@@ -100,9 +112,9 @@ func (s *story) quota(pods int64) {
 
 // TestQuota leaves no room for a single pod more.
 func TestQuota(t *testing.T) {
-	s := installed(t, 4, object{"progressDeadlineSeconds": int64(8)})
+	s := installed(t, 4, nil)
 	s.quota(4)
-	s.patch(object{"targetVersion": "2.0"})
+	s.patch(object{"targetVersion": "2.0", "progressDeadlineSeconds": int64(8)})
 	s.says("exceeded quota")
 	s.rolledBack(4)
 	s.made(map[string]int{"1.0": 4})
@@ -110,9 +122,9 @@ func TestQuota(t *testing.T) {
 
 // TestAdmissionPolicy has the pods of one version refused by the cluster.
 func TestAdmissionPolicy(t *testing.T) {
-	s := installed(t, 4, object{"progressDeadlineSeconds": int64(8)})
+	s := installed(t, 4, nil)
 	s.refusePods("2.0")
-	s.patch(object{"targetVersion": "2.0"})
+	s.patch(object{"targetVersion": "2.0", "progressDeadlineSeconds": int64(8)})
 	s.says("2.0 is not allowed here")
 	s.rolledBack(4)
 	s.made(map[string]int{"1.0": 4})
@@ -171,7 +183,7 @@ func TestFirstInstallFails(t *testing.T) {
 	s := begin(t, "web")
 	s.create(spec(2, "1.0", object{"template": behaving("crash"), "progressDeadlineSeconds": int64(5)}))
 	s.phase(greyrelease.PhaseDegraded)
-	s.patch(object{"targetVersion": "2.0", "template": object{"metadata": nil}})
+	s.patch(object{"targetVersion": "2.0", "template": object{"metadata": nil}, "progressDeadlineSeconds": nil})
 	s.settled("2.0")
 	s.pods(map[string]int{"2.0": 2})
 	if sizes, _ := s.guard.asks("1.0"); !slices.Contains(sizes, 2) {

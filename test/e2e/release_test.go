@@ -234,3 +234,15 @@ func TestSettingsRestartNothing(t *testing.T) {
 	s.stays(map[string]int{"1.0": 4})
 	s.made(map[string]int{"1.0": 4})
 }
+
+// TestSlowPods takes five seconds for a pod to become ready, and four for one to go.
+func TestSlowPods(t *testing.T) {
+	template := behaving("slow")
+	template["metadata"].(object)["annotations"].(object)["test/end"] = "slow"
+	template["spec"].(object)["terminationGracePeriodSeconds"] = int64(4)
+	s := installed(t, 4, object{"template": template, "batchSize": int64(2)})
+	s.patch(object{"targetVersion": "2.0"})
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 4})
+	s.made(map[string]int{"1.0": 4, "2.0": 4})
+}
