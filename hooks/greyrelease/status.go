@@ -150,17 +150,21 @@ func stamp(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// changing tells whether the spec wants another revision than the observed
-// record has: the release of it begins with the next sync.
+// changing tells whether the spec asks for something that the observed record
+// does not do yet: it begins with the next sync, and this answer must not say
+// that all is done.
 func (a *answer) changing() bool {
-	if !a.wish.Valid || a.record == nil {
+	r := a.record
+	if !a.wish.Valid || r == nil {
 		return false
 	}
 	want := a.wish.Content.Number
 	if a.wish.Pin.Number != 0 {
 		want = a.wish.Pin.Number
 	}
-	return want != a.record.Target.Number
+	// A pin of the target itself starts it anew if it failed, and ends its batches.
+	pinned := a.wish.Pin.Number != 0 && a.wish.Pin.Number != r.Pin && (r.Failure != nil || r.Stage == rollout.Rolling)
+	return want != r.Target.Number || pinned
 }
 
 func (a *answer) phase(v rollout.View) Phase {

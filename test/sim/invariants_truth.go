@@ -87,7 +87,7 @@ func (b *bounds) checkTrueCeiling(c *Cluster, s *Sync, w Write) error {
 		was = w.Old.Int("spec", "replicas")
 	}
 	seen := c.seen(s)
-	if is <= was || !c.lastHand.Before(seen) {
+	if is <= was || !c.lastHand.Before(seen) || b.blind(c, s) {
 		return nil
 	}
 	var after int64
