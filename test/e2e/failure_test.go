@@ -13,10 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rolledBack checks that the failed version 2.0 is away, that 1.0 never lost a
-// pod, and that a poke does not try 2.0 again.
-func (s *story) rolledBack(replicas int) {
+// rolledBack checks that the failed version 2.0 is away, that none of the 4 pods of
+// 1.0 was ever lost, and that a poke does not try 2.0 again.
+func (s *story) rolledBack() {
 	s.Helper()
+	const replicas = 4
 	s.phase(greyrelease.PhaseRolledBack)
 	s.pods(map[string]int{"1.0": replicas})
 	s.until("the pods of 2.0 gone", func() (bool, string) {
@@ -46,7 +47,7 @@ func TestAutomaticRollback(t *testing.T) {
 			t.Log(why)
 			s := installed(t, 4, nil)
 			s.patch(object{"targetVersion": "2.0", "template": behaving(fate), "progressDeadlineSeconds": int64(5)})
-			s.rolledBack(4)
+			s.rolledBack()
 			// The next version goes out, and clears the failure.
 			s.patch(object{"targetVersion": "3.0", "template": object{"metadata": nil}, "progressDeadlineSeconds": nil})
 			s.settled("3.0")
@@ -77,7 +78,7 @@ func TestFailureHeld(t *testing.T) {
 		t.Errorf("want the pod of 2.0 kept, got sizes %v", sizes)
 	}
 	s.command("abort")
-	s.rolledBack(4)
+	s.rolledBack()
 }
 
 // TestFailureInLaterBatch fails when stable pods have gone already: they come back
@@ -116,7 +117,7 @@ func TestQuota(t *testing.T) {
 	s.quota(4)
 	s.patch(object{"targetVersion": "2.0", "progressDeadlineSeconds": int64(8)})
 	s.says("exceeded quota")
-	s.rolledBack(4)
+	s.rolledBack()
 	s.made(map[string]int{"1.0": 4})
 }
 
@@ -126,7 +127,7 @@ func TestAdmissionPolicy(t *testing.T) {
 	s.refusePods("2.0")
 	s.patch(object{"targetVersion": "2.0", "progressDeadlineSeconds": int64(8)})
 	s.says("2.0 is not allowed here")
-	s.rolledBack(4)
+	s.rolledBack()
 	s.made(map[string]int{"1.0": 4})
 }
 

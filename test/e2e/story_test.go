@@ -205,15 +205,12 @@ func wait(check func() (bool, string)) (string, bool) {
 }
 
 // phase waits for a phase at the current spec.
-func (s *story) phase(want greyrelease.Phase) greyrelease.GreyReleaseStatus {
+func (s *story) phase(want greyrelease.Phase) {
 	s.Helper()
-	var st greyrelease.GreyReleaseStatus
 	s.until("phase "+string(want), func() (bool, string) {
-		var current bool
-		st, current = s.status()
+		st, current := s.status()
 		return current && st.Phase == want, string(st.Phase)
 	})
-	return st
 }
 
 // settled waits for Ready=True about a version that is out completely.

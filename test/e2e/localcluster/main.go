@@ -1,7 +1,7 @@
 // Command localcluster runs a Kubernetes control plane with GreyRelease on this
 // machine, without containers, for a person to try it.
 //
-//	localcluster build    build the programs, so that up takes seconds
+//	localcluster build    make the programs, so that up takes seconds
 //	localcluster up       boot it, leave it running and say what to try
 //	localcluster down     end it
 //
