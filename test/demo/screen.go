@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +16,8 @@ type screen struct {
 	out  io.Writer
 	live bool
 	pen  pen
-	size func() (columns, rows int)
+	// columns is the width of the terminal, 0 when it does not tell.
+	columns func() int
 
 	drawn []string // lines of the picture that stand on the terminal
 	last  picture  // the last one that a line was written about
@@ -25,12 +27,13 @@ type screen struct {
 // openScreen finds out what the file can show.
 func openScreen(f *os.File, lookup func(string) (string, bool)) *screen {
 	s := &screen{out: f}
-	_, _, terminal := terminalSize(f)
+	_, rows, terminal := terminalSize(f)
 	kind, _ := lookup("TERM")
-	s.live = terminal && kind != "dumb"
-	s.size = func() (int, int) {
-		columns, rows, _ := terminalSize(f)
-		return columns, rows
+	// A picture that scrolls away could not be drawn over.
+	s.live = terminal && kind != "dumb" && (rows == 0 || rows >= pictureHeight)
+	s.columns = func() int {
+		columns, _, _ := terminalSize(f)
+		return columns
 	}
 	s.pen = pen{color: s.live && !set(lookup, "NO_COLOR"), ascii: plainText(lookup)}
 	if s.live {
@@ -53,6 +56,10 @@ func plainText(lookup func(string) (string, bool)) bool {
 	}
 	return false
 }
+
+// pictureHeight is the number of rows that a picture needs with the lines around
+// it, on a narrow terminal too.
+const pictureHeight = 20
 
 const (
 	hideCursor = "\x1b[?25l"
@@ -83,8 +90,7 @@ func (s *screen) width() int {
 	if !s.live {
 		return 1 << 20
 	}
-	columns, _ := s.size()
-	return min(max(columns-1, 40), 110)
+	return min(max(cmp.Or(s.columns(), 80)-1, 40), 110)
 }
 
 // note writes lines that stay.
