@@ -52,8 +52,8 @@ func pauseReason(p Phase, w rollout.Wait) string {
 }
 
 func (a *answer) rollbackReason(p Phase) string {
-	if p == PhaseRolledBack && a.record != nil && a.record.Failure != nil {
-		return string(a.record.Failure.Reason)
+	if r := a.shown(); p == PhaseRolledBack && r.Failure != nil {
+		return string(r.Failure.Reason)
 	}
 	return "NotRolledBack"
 }

@@ -37,6 +37,8 @@ func (a *answer) headline(v rollout.View) string {
 	switch {
 	case !a.wish.Valid:
 		return a.invalid()
+	case r == nil && len(a.notes) > 0 && a.recordIsLost():
+		return "what runs is kept" // the notes say why
 	case r == nil && a.recordIsLost():
 		return "the record of this release was lost and is made again from what runs"
 	case r == nil:
@@ -84,7 +86,9 @@ func (a *answer) awaited(r *rollout.Record) string {
 // name is "1.2 (revision 4)".
 func name(r rollout.Revision) string { return fmt.Sprintf("%s (revision %d)", r.Version, r.Number) }
 
-func (a *answer) run(command string) string { return annotate(a.namespace, a.name, command) }
+func (a *answer) run(command string) string {
+	return annotate(a.namespace, a.name, a.record.Fresh(command))
+}
 
 func (a *answer) invalid() string {
 	texts := make([]string, 0, 3)

@@ -368,6 +368,15 @@ func (a *answer) kept() []history.Snapshot {
 	for _, order := range a.orders {
 		keep[order.Revision] = true
 	}
+	// Two snapshots of one content are kept or dropped together: a Deployment may
+	// carry the number of either.
+	hashes := map[string]bool{}
+	for _, s := range a.snapshots {
+		hashes[s.Hash] = hashes[s.Hash] || keep[s.Number]
+	}
+	for _, s := range a.snapshots {
+		keep[s.Number] = keep[s.Number] || hashes[s.Hash]
+	}
 	last := func(number int64) int64 {
 		return int64(slices.IndexFunc(r.Past, func(p rollout.Past) bool { return p.Revision == number }))
 	}

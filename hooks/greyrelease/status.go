@@ -116,15 +116,17 @@ func (a *answer) identify(s *GreyReleaseStatus, v rollout.View) {
 	s.TotalBatches = v.Total
 	done := v.Total
 	switch r.Stage {
-	case rollout.Rolling, rollout.Held:
+	case rollout.Rolling:
 		s.CurrentBatch = v.Step.Index
 		done = v.Step.Index
 	case rollout.Promoting:
 		s.CurrentBatch = v.Total
-		if r.Reached == nil {
-			// A first install, or back by rollbackTo: there are no batches.
-			s.CurrentBatch, s.TotalBatches = 0, 0
+	case rollout.Held:
+		s.CurrentBatch = v.Step.Index
+		if v.Step.Index == 0 {
+			s.CurrentBatch = v.Total // held while it was being promoted
 		}
+		done = s.CurrentBatch
 	case rollout.RollingBack, rollout.RolledBack:
 		done = 0
 	case rollout.Complete, rollout.Restoring:

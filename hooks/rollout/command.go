@@ -11,7 +11,8 @@ const all = -1
 
 // order is a parsed command: "promote 4.1@5", "promote 4.1@all", "abort 4.1" or
 // "retry 4.1". It names revision and attempt, and promote the gate by its size,
-// so that a leftover can't act on another release, attempt or gate.
+// so that a leftover can't act on another release, attempt or gate. A text is
+// looked at once, whatever became of it; "again" at its end makes it another.
 type order struct {
 	verb              string
 	revision, attempt int64
@@ -19,7 +20,7 @@ type order struct {
 }
 
 func parseCommand(text string) (order, error) {
-	verb, what, ok := strings.Cut(strings.TrimSpace(text), " ")
+	verb, what, ok := strings.Cut(strings.TrimSuffix(strings.TrimSpace(text), again), " ")
 	what = strings.TrimSpace(what)
 	if !ok || what == "" {
 		return order{}, fmt.Errorf(`write "promote 4.1@5", "promote 4.1@all", "abort 4.1" or "retry 4.1": a verb, then revision and attempt`)
@@ -53,6 +54,18 @@ func parseCommand(text string) (order, error) {
 	return o, nil
 }
 
+// again makes a command that was given before a new one.
+const again = " again"
+
+// Fresh is a command as it has to be written to be looked at: with "again" if
+// the same text was looked at last.
+func (r *Record) Fresh(command string) string {
+	if r.Command != nil && r.Command.Text == command {
+		return command + again
+	}
+	return command
+}
+
 // Promote is the command that passes the gate of size pods; size 0 means all gates.
 func (r *Record) Promote(size int64) string {
 	if size == 0 {
@@ -77,7 +90,7 @@ const (
 // pods to be available, or for the pause to end.
 func (r *Record) CommandPending(text string, size int64) bool {
 	o, err := parseCommand(text)
-	return err == nil && r.Stage == Rolling && o.verb == "promote" && r.names(o) && (o.gate == all || o.gate == size)
+	return err == nil && (r.Command == nil || r.Command.Text != text) && r.Stage == Rolling && o.verb == "promote" && r.names(o) && (o.gate == all || o.gate == size)
 }
 
 func (r *Record) names(o order) bool {
@@ -90,7 +103,7 @@ func (r *Record) names(o order) bool {
 // longer fits the command.
 func (t *transition) obey() {
 	text := t.wish.Command
-	if text == "" || t.r.Command != nil && t.r.Command.Text == text && strings.HasPrefix(t.r.Command.Result, executed) {
+	if text == "" || t.spent() {
 		return
 	}
 	o, err := parseCommand(text)
@@ -160,10 +173,8 @@ func (t *transition) executed() {
 	})
 }
 
-// refuse notes a command that was not carried out, once for each text.
+// refuse notes a command that was not carried out. It does not act later either:
+// a retry that came too early must not undo the rollback to come.
 func (t *transition) refuse(why string) {
-	if t.r.Command != nil && t.r.Command.Text == t.wish.Command {
-		return
-	}
 	t.r.Command = &Command{Text: t.wish.Command, Result: refused + ": " + why, Time: t.now}
 }

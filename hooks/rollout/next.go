@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"math"
 	"reflect"
 	"time"
 )
@@ -262,6 +263,7 @@ func (t *transition) retry() {
 // promote passes all gates.
 func (t *transition) promote() {
 	t.r.Stage, t.r.Gate = Promoting, nil
+	t.r.Reached = &Position{Pods: t.replicas, Replicas: t.replicas, Percent: 100, Written: math.MaxInt32}
 }
 
 // fail ends the attempt: back to the stable revision where there is one and the
@@ -273,7 +275,7 @@ func (t *transition) fail(reason Reason, message string) {
 	t.replan = true
 	back := r.Stable.Number != 0 && r.Stable.Number != r.Target.Number && t.facts.Restorable
 	if back && (reason == ReasonAborted || r.Settings.AutoRollback && r.Pin == 0) {
-		r.Stage = RollingBack
+		r.Stage, r.Reached = RollingBack, nil
 		return
 	}
 	r.Stage = Held
@@ -516,7 +518,7 @@ func (t *transition) goals(cur now) goals {
 	case Rolling, Promoting, Held:
 	}
 	g := goals{target: t.replicas}
-	if r.Stage == Rolling || r.Stage == Held {
+	if r.Stage == Rolling || r.Stage == Held && r.inBatches() {
 		if step, ok := t.plan().Current(r.Reached); ok {
 			g.target = step.Size
 		}
@@ -531,6 +533,10 @@ func (t *transition) goals(cur now) goals {
 	g.stableFirst = t.mendsFloor(cur[r.Stable.Number], g.stable)
 	return g
 }
+
+// inBatches tells whether the attempt has batches: a first install and a release
+// by rollbackTo have none.
+func (r *Record) inBatches() bool { return r.Stable.Number != 0 && r.Pin == 0 }
 
 // mendsFloor tells whether the floor is broken and healthy stable pods can mend
 // it, so that they come before the next pod of the target.

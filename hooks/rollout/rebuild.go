@@ -138,7 +138,10 @@ func rebuildStage(r *Record, d *Deployment) Stage {
 	case r.Stable.Number == r.Target.Number:
 		// What else runs is seen and drained by the next step.
 		return Complete
-	case r.Failure != nil && back && r.Pin == 0 && (r.Settings.AutoRollback || r.Failure.Reason == ReasonAborted || d.asked() == 0):
+	case r.Failure != nil && back && r.Pin == 0 && d.asked() == 0:
+		// What else runs is seen and drained by the next step.
+		return RolledBack
+	case r.Failure != nil && back && r.Pin == 0 && (r.Settings.AutoRollback || r.Failure.Reason == ReasonAborted):
 		return RollingBack
 	case r.Failure != nil:
 		return Held

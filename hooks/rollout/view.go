@@ -32,8 +32,11 @@ type View struct {
 func Describe(r *Record, replicas int64, f *Facts, now time.Time) View {
 	p := NewPlan(r.Settings, replicas)
 	v := View{Total: p.Total()}
-	if r.Stage == Rolling || r.Stage == Held {
+	if r.Stage == Rolling || r.Stage == Held && r.inBatches() {
 		v.Step, _ = p.Current(r.Reached)
+	}
+	if (r.Stage == Promoting || r.Stage == Held) && !r.inBatches() {
+		v.Total = 0
 	}
 	moving := r.Stage == Rolling || r.Stage == Promoting
 	switch {

@@ -97,7 +97,7 @@ func (t *transition) passes(step Step) bool {
 	if !d.settled(step.Size) || d.available() < step.Size || t.facts.of(r.Stable.Number).asked() > t.replicas-step.Size {
 		return false
 	}
-	promoted := t.wish.Valid && r.CommandPending(t.wish.Command, step.Size) && !t.spent()
+	promoted := t.wish.Valid && r.CommandPending(t.wish.Command, step.Size)
 	if step.SoakSeconds > 0 || step.Approval {
 		if r.Gate == nil {
 			r.Gate = &Gate{}
@@ -139,11 +139,10 @@ func (t *transition) awaitApproval(step Step) {
 	}
 }
 
-// spent tells whether the command annotation was carried out before: a gate of
-// the same size can open again after scaling, and must ask again.
+// spent tells whether the command annotation was looked at before: a gate of the
+// same size can open again after scaling, and must ask again.
 func (t *transition) spent() bool {
-	c := t.r.Command
-	return c != nil && c.Text == t.wish.Command && c.Result == executed
+	return t.r.Command != nil && t.r.Command.Text == t.wish.Command
 }
 
 // quiet tells whether the wave should take what it has: some of its pods are

@@ -123,9 +123,16 @@ func checkDrops(_ *Cluster, s *Sync) error {
 			kept[o.Label(numberLabel)] = true
 		}
 	}
+	hashes := map[string]string{}
+	twice := map[string]bool{} // numbers that an older parent's children have as well
+	for _, o := range s.Children {
+		n, hash := o.Label(numberLabel), o.Label(revisionLabel)
+		twice[n] = twice[n] || hashes[n] != "" && hashes[n] != hash
+		hashes[n] = hash
+	}
 	for _, o := range s.Children {
 		switch {
-		case listed[o.Ref] || o.Deleting():
+		case listed[o.Ref] || o.Deleting() || twice[o.Label(numberLabel)] && o.Int("spec", "replicas") == 0:
 		case o.Kind == Deployments && o.Int("spec", "replicas") > 0:
 			return fmt.Errorf("%s with %d pods asked for is left out", o.Ref, o.Int("spec", "replicas"))
 		case o.Label(numberLabel) != "" && kept[o.Label(numberLabel)]:

@@ -112,6 +112,7 @@ var ours = [][]string{
 	{"spec", "replicas"}, {"spec", "minReadySeconds"}, {"spec", "progressDeadlineSeconds"},
 	{"spec", "strategy"}, {"spec", "revisionHistoryLimit"}, {"metadata", "ownerReferences"},
 	{"metadata", "labels", trackLabel}, {"metadata", "annotations", decision},
+	{"metadata", "labels", numberLabel}, // of a content that got two before caches had caught up
 	{"metadata", "annotations", failedMark}, {"metadata", "annotations", apply.LastApplied},
 	{"metadata", "generation"}, {"metadata", "managedFields"}, {"metadata", "resourceVersion"},
 	{"status"},
