@@ -40,7 +40,7 @@ func (a *answer) headline(v rollout.View) string {
 	case r == nil && len(a.notes) > 0 && a.recordIsLost():
 		return "what runs is kept" // the notes say why
 	case r == nil && a.recordIsLost():
-		return "the record of this release was lost and is made again from what runs"
+		return fmt.Sprintf("the record %s of this release is not there and is made again from what runs; if this stays, its name is taken or the API server refuses it (see the events)", recordName(a.name))
 	case r == nil:
 		return fmt.Sprintf("installing %s (revision %d)", a.wish.Content.Version, a.wish.Content.Number)
 	case a.changing():

@@ -201,9 +201,12 @@ func (o *observation) sortDeployments(children []Child) {
 	for i := range children {
 		c := &children[i]
 		identity := o.identify(c)
-		if _, taken := o.deployments[identity.Number]; taken || identity.Number == 0 {
+		if identity.Hash == "" {
 			o.foreign = append(o.foreign, *c)
 			continue
+		}
+		if _, taken := o.deployments[identity.Number]; taken || identity.Number == 0 {
+			identity.Number = unnumbered(identity.Hash)
 		}
 		o.deployments[identity.Number] = c
 		o.identity[identity.Number] = identity
@@ -222,11 +225,26 @@ func (o *observation) identify(c *Child) rollout.Revision {
 	if known := o.canonical(rollout.Revision{Hash: hash}); known.Number != 0 {
 		return known
 	}
-	n, err := strconv.ParseInt(c.Metadata.Labels[LabelNumber], 10, 64)
-	if err != nil || n < 1 || n > history.MaxNumber || c.Metadata.Labels[LabelRevision] != hash {
+	if c.Metadata.Labels[LabelRevision] != hash {
 		return rollout.Revision{}
 	}
-	return rollout.Revision{Number: n, Hash: hash, Version: c.Metadata.Annotations[AnnotationVersion]}
+	r := rollout.Revision{Hash: hash, Version: c.Metadata.Annotations[AnnotationVersion]}
+	if n, err := strconv.ParseInt(c.Metadata.Labels[LabelNumber], 10, 64); err == nil && n >= 1 && n <= history.MaxNumber {
+		r.Number = n
+	}
+	return r
+}
+
+// unnumbered is a number for a Deployment that has none, or one that another
+// content has as well, as after a release was made anew while the old one's
+// children were still there. It is beyond all that are given, follows from the
+// hash alone and serves only to let it drain.
+func unnumbered(hash string) int64 {
+	var n int64
+	for _, c := range []byte(hash) {
+		n = (n*31 + int64(c)) & (1<<40 - 1)
+	}
+	return rollout.MaxNumber + 1 + n
 }
 
 // findMode tells the apply mode from Metacontroller's latest write to a child.
@@ -311,7 +329,7 @@ const staleness = time.Minute
 // server-side mode, and it counts as lost.
 func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
 	if o.record == nil {
-		return nil
+		return o.checkUnseen(now)
 	}
 	// After a failover the parent itself can be an old copy, and its old template
 	// would look like a new target. A restored parent counts from 1 again: that lasts.
@@ -352,6 +370,23 @@ func lastWrite(fields []composite.ManagedField) time.Time {
 	return last
 }
 
+// checkUnseen waits where the status tells of a revision and no child shows: a
+// first install whose children a cache does not show yet would be numbered twice.
+func (o *observation) checkUnseen(now time.Time) error {
+	if o.recordMap != nil || len(o.snapshots) > 0 || len(o.numbers) > 0 || o.status.TargetRevision == 0 {
+		return nil
+	}
+	for _, c := range o.status.Conditions {
+		if at := instant(c.LastTransitionTime); !at.IsZero() && recent(at, now) {
+			return &composite.RetryError{
+				After:  time.Second,
+				Reason: fmt.Sprintf("the status of %s tells of revision %d and none of its children is there: a cache is behind", o.name, o.status.TargetRevision),
+			}
+		}
+	}
+	return nil
+}
+
 // recent tells whether an instant is near enough to now for a cache to lag behind it.
 func recent(at, now time.Time) bool {
 	age := now.Sub(at)
@@ -365,9 +400,13 @@ func (o *observation) note(format string, args ...any) {
 	}
 }
 
-// snapshot finds a usable snapshot of a revision. One of other content under the
-// same number is not it.
+// snapshot finds a usable snapshot of a revision's content. Content decides, not
+// the number: there can be two of one content.
 func (o *observation) snapshot(r rollout.Revision) (history.Snapshot, bool) {
-	s, ok := history.ByNumber(o.snapshots, r.Number)
-	return s, ok && s.Broken == "" && s.Hash == r.Hash
+	for _, s := range o.snapshots {
+		if s.Broken == "" && s.Hash == r.Hash && r.Hash != "" {
+			return s, true
+		}
+	}
+	return history.Snapshot{}, false
 }

@@ -106,7 +106,7 @@ func (a *answer) renderDeployments() error {
 				Name: deploymentName(a.name, identity.Hash),
 				Labels: map[string]string{
 					LabelName: a.name, LabelRevision: identity.Hash,
-					LabelNumber: numberLabel(identity, c), LabelTrack: a.track(order.Revision),
+					LabelNumber: strconv.FormatInt(identity.Number, 10), LabelTrack: a.track(order.Revision),
 				},
 				Annotations: map[string]string{AnnotationVersion: identity.Version},
 			},
@@ -125,15 +125,6 @@ func (a *answer) renderDeployments() error {
 		a.writes = a.writes || c == nil || int64(*replicasOf(c)) != order.Replicas
 	}
 	return nil
-}
-
-// numberLabel is a revision's number, written once: if it got two before caches
-// had caught up, the Deployment keeps the one it was made under.
-func numberLabel(r rollout.Revision, c *Child) string {
-	if c != nil && c.Metadata.Labels[LabelRevision] == r.Hash && c.Metadata.Labels[LabelNumber] != "" {
-		return c.Metadata.Labels[LabelNumber]
-	}
-	return strconv.FormatInt(r.Number, 10)
 }
 
 func replicasOf(c *Child) *composite.Int {

@@ -145,7 +145,15 @@ func (o *observation) canonical(r rollout.Revision) rollout.Revision {
 func (o *observation) number(content history.Content) (int64, error) {
 	hash := content.Hash
 	var highest int64
-	elsewhere := []int64{int64(o.status.StableRevision), int64(o.status.TargetRevision)}
+	var elsewhere []int64
+	if o.record == nil {
+		// Only then: with a record that is a little old the status would make the
+		// same content another revision.
+		elsewhere = append(elsewhere, int64(o.status.StableRevision), int64(o.status.TargetRevision))
+		for _, e := range o.status.History {
+			elsewhere = append(elsewhere, int64(e.Revision))
+		}
+	}
 	if r := o.record; r != nil {
 		for _, known := range []rollout.Revision{r.Target, r.Stable} {
 			if known.Number != 0 && known.Hash == hash && !o.numberTaken(known.Number) {
@@ -159,9 +167,6 @@ func (o *observation) number(content history.Content) (int64, error) {
 			return n, nil
 		}
 		elsewhere = append(elsewhere, n)
-	}
-	for _, e := range o.status.History {
-		elsewhere = append(elsewhere, int64(e.Revision))
 	}
 	number, err := history.Next(highest, o.snapshots, elsewhere...)
 	for err == nil && o.nameTaken(snapshotName(o.name, number)) {

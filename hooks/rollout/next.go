@@ -472,7 +472,7 @@ func (w *Wave) sameWay(other *Wave) bool {
 		return false
 	}
 	for _, a := range w.Asks {
-		if a.Goal != other.of(a.Revision).Goal {
+		if a.Goal != other.of(a.Revision).Goal || a.Ask > 0 && other.of(a.Revision).Ask == 0 && a.shrinks() {
 			return false
 		}
 	}

@@ -41,7 +41,9 @@ func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 	for i := range f.Deployments {
 		d := &f.Deployments[i]
 		r.Counter = max(r.Counter, d.Counter+1)
-		r.Highest = max(r.Highest, d.Revision)
+		if d.Revision <= MaxNumber {
+			r.Highest = max(r.Highest, d.Revision)
+		}
 	}
 	r.Stable = rebuildStable(target, f, h)
 	d := f.of(target.Number)

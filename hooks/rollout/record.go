@@ -15,6 +15,10 @@ const (
 	maxPast    = 100
 )
 
+// MaxNumber is the highest revision number that is given. Beyond it are
+// Deployments without one.
+const MaxNumber = 1 << 53
+
 // Stage is where a release stands.
 type Stage string
 
