@@ -11,8 +11,8 @@ import (
 // writeWorkloadStatus writes the status of a Deployment from what its sets have
 // written. Counts of zero are left out, as the real controller leaves them out;
 // terminatingReplicas alone is always there.
-func (c *Cluster) writeWorkloadStatus(w *workload, d *Object) {
-	d = c.Server.Get(w.ref)
+func (c *Cluster) writeWorkloadStatus(w *workload) {
+	d := c.Server.Get(w.ref)
 	var sum setStatus
 	var newest *replicaSet
 	for _, s := range w.sets {

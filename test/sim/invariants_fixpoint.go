@@ -64,7 +64,7 @@ func (f *fixpoint) checkSettles(c *Cluster, s *Sync) error {
 	fork := c.fork(s)
 	for range settlesIn {
 		n := len(fork.record)
-		if fork.sync(s.Key) != nil {
+		if !fork.sync(s.Key) {
 			return nil // judged by checkError, where it really happens
 		}
 		if len(fork.record) == n {

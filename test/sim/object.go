@@ -84,7 +84,7 @@ func (o *Object) JSON() []byte {
 	if o.text == nil {
 		text, err := json.Marshal(o.Tree)
 		if err != nil {
-			panic("cannot encode " + o.Ref.String() + ": " + err.Error())
+			panic("cannot encode " + o.String() + ": " + err.Error())
 		}
 		o.text = text
 	}
@@ -125,11 +125,6 @@ func (o *Object) Controller() map[string]any {
 func (o *Object) OwnedBy(uid string) bool {
 	ref := o.Controller()
 	return ref != nil && ref["uid"] == uid
-}
-
-// Same tells whether two versions are the same version, or both absent.
-func same(a, b *Object) bool {
-	return a == b || a != nil && b != nil && a.UID == b.UID && a.Version == b.Version
 }
 
 func number(v any, path ...string) int64 {

@@ -55,7 +55,7 @@ func (s *Server) put(old *Object, ref Ref, tree map[string]any, owners []owner) 
 	s.version++
 	meta := apply.CloneMap(apply.Object(tree, "metadata"))
 	generation := int64(1)
-	uid := ""
+	var uid string
 	if old == nil {
 		for _, name := range systemFields {
 			delete(meta, name)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -109,7 +108,7 @@ func (c *Cluster) syncWorkload(w *workload) {
 			s.minReady, s.desired, s.most = minReady, desired, desired+surge(d)
 		}
 	}
-	c.writeWorkloadStatus(w, d)
+	c.writeWorkloadStatus(w)
 }
 
 // newestSet returns the set of the Deployment's template. It adopts a set that
@@ -371,10 +370,4 @@ func (c *Cluster) KillPods(ref Ref, n int) int {
 		}
 	}
 	return killed
-}
-
-// describe is one line about a Deployment for logs.
-func (c *Cluster) describe(d *Object) string {
-	w := c.Workload(d.Ref)
-	return fmt.Sprintf("%s asked=%d pods=%d ready=%d available=%d", d.Name, w.Asked, w.Pods, w.Ready, w.Available)
 }

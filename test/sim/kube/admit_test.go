@@ -72,7 +72,7 @@ func TestAdmitDeployment(t *testing.T) {
 			}
 			again, err := Admit("Deployment", got, got)
 			if err != nil || !reflect.DeepEqual(got, again) {
-				t.Errorf("want what was stored stored again, got %v %v", again, err)
+				t.Errorf("want the stored form kept, got %v %v", again, err)
 			}
 			if after, _ := json.Marshal(in); string(before) != string(after) {
 				t.Errorf("want the argument left alone, got %s", after)
