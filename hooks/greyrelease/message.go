@@ -62,7 +62,7 @@ func (a *answer) headline(v rollout.View) string {
 	case rollout.RollingBack:
 		return fmt.Sprintf("%s failed: %s; rolling back to %s%s", name(r.Target), r.Failure.Message, name(r.Stable), a.awaited(r))
 	case rollout.RolledBack:
-		return fmt.Sprintf("%s failed: %s; rolled back to %s (configuration outside the template is not restored); it is not tried again until the spec changes or: %s",
+		return fmt.Sprintf("%s failed: %s; rolled back to %s (configuration outside the template is not restored); it is not tried again until version or template change, or by: %s",
 			name(r.Target), r.Failure.Message, name(r.Stable), a.run(r.Retry()))
 	case rollout.Held:
 		return a.held(r)
@@ -105,6 +105,9 @@ func (a *answer) invalid() string {
 		case rollout.RollingBack:
 			text += fmt.Sprintf("; %s failed (%s) and is being rolled back", name(r.Target), r.Failure.Message)
 		case rollout.Rolling, rollout.Promoting:
+			if r.Stable.Number == 0 {
+				break
+			}
 			text += "; to give the release up: " + a.run(r.Abort())
 		case rollout.Complete, rollout.Restoring, rollout.RolledBack, rollout.Held:
 		}

@@ -51,8 +51,10 @@ type lastStatus struct {
 	Conditions     []lastCondition `json:"conditions"`
 	StableVersion  string          `json:"stableVersion"`
 	StableRevision composite.Int   `json:"stableRevision"`
+	TargetVersion  string          `json:"targetVersion"`
 	TargetRevision composite.Int   `json:"targetRevision"`
 	History        []lastEntry     `json:"history"`
+	LastCommand    *lastCommand    `json:"lastCommand"`
 	// counts are nil when the status is missing.
 	counts *podCounts
 }
@@ -75,6 +77,20 @@ type lastCondition struct {
 	Type               string `json:"type"`
 	Status             string `json:"status"`
 	LastTransitionTime string `json:"lastTransitionTime"`
+}
+
+type lastCommand struct {
+	Text   string `json:"text"`
+	Result string `json:"result"`
+	Time   string `json:"time"`
+}
+
+// command is the last command as a record has it.
+func (l *lastStatus) command() *rollout.Command {
+	if l.LastCommand == nil || l.LastCommand.Text == "" {
+		return nil
+	}
+	return &rollout.Command{Text: l.LastCommand.Text, Result: l.LastCommand.Result, Time: instant(l.LastCommand.Time)}
 }
 
 type lastEntry struct {
@@ -321,6 +337,10 @@ func (o *observation) fact(number int64) rollout.Deployment {
 // seconds, so what is older than that is not a cache.
 const staleness = time.Minute
 
+// clockSkew is how far our clock, which stamps decisions, may be from the API
+// server's, which stamps writes.
+const clockSkew = 5 * time.Second
+
 // checkStale answers a request whose record is older than what its Deployments
 // were decided under with "again in a second": an answer would take back what
 // was done. If that lasts, if the time of the decision makes no sense, or if the
@@ -329,7 +349,7 @@ const staleness = time.Minute
 // server-side mode, and it counts as lost.
 func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
 	if o.record == nil {
-		return o.checkUnseen(now)
+		return nil
 	}
 	// After a failover the parent itself can be an old copy, and its old template
 	// would look like a new target. A restored parent counts from 1 again: that lasts.
@@ -344,7 +364,7 @@ func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
 		if d.Counter <= o.record.Counter {
 			continue
 		}
-		if recent(d.Decided, now) && !o.written.After(d.Decided.Add(time.Second)) {
+		if recent(d.Decided, now) && !o.written.After(d.Decided.Add(clockSkew)) {
 			return &composite.RetryError{
 				After:  time.Second,
 				Reason: fmt.Sprintf("the record %s is older than Deployment %s: a cache is behind", recordName(o.name), o.deployments[d.Revision].Metadata.Name),
@@ -368,23 +388,6 @@ func lastWrite(fields []composite.ManagedField) time.Time {
 		}
 	}
 	return last
-}
-
-// checkUnseen waits where the status tells of a revision and no child shows: a
-// first install whose children a cache does not show yet would be numbered twice.
-func (o *observation) checkUnseen(now time.Time) error {
-	if o.recordMap != nil || len(o.snapshots) > 0 || len(o.numbers) > 0 || o.status.TargetRevision == 0 {
-		return nil
-	}
-	for _, c := range o.status.Conditions {
-		if at := instant(c.LastTransitionTime); !at.IsZero() && recent(at, now) {
-			return &composite.RetryError{
-				After:  time.Second,
-				Reason: fmt.Sprintf("the status of %s tells of revision %d and none of its children is there: a cache is behind", o.name, o.status.TargetRevision),
-			}
-		}
-	}
-	return nil
 }
 
 // recent tells whether an instant is near enough to now for a cache to lag behind it.

@@ -141,7 +141,7 @@ func (a *answer) identify(s *GreyReleaseStatus, v rollout.View) {
 		})
 	}
 	if c := r.Command; c != nil {
-		s.LastCommand = &LastCommand{Text: cut(c.Text), Result: c.Result, Time: stamp(c.Time)}
+		s.LastCommand = &LastCommand{Text: c.Text, Result: c.Result, Time: stamp(c.Time)}
 	}
 }
 

@@ -101,9 +101,10 @@ func (e *InvariantError) Error() string {
 
 func (e *InvariantError) Unwrap() error { return e.Breach }
 
-// recordIsLost tells a lost record from a first install.
+// recordIsLost tells a lost record from a first install, of which a snapshot can
+// be there before the record is.
 func (a *answer) recordIsLost() bool {
-	return len(a.numbers) > 0 || len(a.snapshots) > 0
+	return a.recordMap != nil || len(a.numbers) > 0 || len(a.snapshots) > 0 && a.status.StableRevision > 0
 }
 
 func (a *answer) render() error {
@@ -183,5 +184,8 @@ func (a *answer) sinceChange() time.Duration {
 	if since.IsZero() {
 		return 0
 	}
-	return max(0, a.now.Sub(since))
+	if age := a.now.Sub(since); age >= -staleness {
+		return max(0, age)
+	}
+	return staleness // stamped by a clock that was wrong: long enough ago for all that asks
 }

@@ -79,6 +79,13 @@ func (o *observation) findContent(d *desire) {
 	case err != nil:
 		o.note("%v", err)
 	}
+	for _, known := range o.known() {
+		if known.Hash == content.Hash && o.numberTaken(known.Number) {
+			// Its snapshot can't be read: reported, and never released anew.
+			d.wish.Content = known
+			return
+		}
+	}
 	if errs := validateTemplate(d.spec.Template, o.namespace); len(errs) > 0 {
 		d.errs = append(d.errs, errs...)
 		return
@@ -143,6 +150,13 @@ func (o *observation) canonical(r rollout.Revision) rollout.Revision {
 // number is the revision number of content whose snapshot is not there: the one
 // the record or its Deployment knows it by, or a new one.
 func (o *observation) number(content history.Content) (int64, error) {
+	if o.record == nil && len(o.snapshots) == 0 && len(o.numbers) == 0 &&
+		o.status.StableRevision == 0 && o.status.TargetRevision > 0 && o.status.TargetVersion == content.Version {
+		// A first install of which nothing but the status shows: its children are
+		// hidden by a cache, or their names are taken. Another number would make
+		// it two revisions.
+		return int64(o.status.TargetRevision), nil
+	}
 	hash := content.Hash
 	var highest int64
 	var elsewhere []int64
@@ -246,7 +260,7 @@ func (s *Spec) settings() rollout.Settings {
 
 // hints are what can be known when the record is lost.
 func (o *observation) hints() rollout.Hints {
-	h := rollout.Hints{Highest: max(int64(o.status.StableRevision), int64(o.status.TargetRevision))}
+	h := rollout.Hints{Command: o.status.command(), Highest: max(int64(o.status.StableRevision), int64(o.status.TargetRevision))}
 	for _, s := range o.snapshots {
 		h.Highest = max(h.Highest, s.Number)
 		if s.Number != 0 {
@@ -266,4 +280,16 @@ func (o *observation) hints() rollout.Hints {
 		h.Stable = rollout.Revision{Number: s.Number, Hash: s.Hash, Version: s.Version}
 	}
 	return h
+}
+
+// known are the revisions that run or are meant to.
+func (o *observation) known() []rollout.Revision {
+	var out []rollout.Revision
+	if o.record != nil {
+		out = append(out, o.record.Target, o.record.Stable)
+	}
+	for _, n := range o.numbers {
+		out = append(out, o.identity[n])
+	}
+	return out
 }

@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// maxCommand is the length of a text that can be a command, in bytes. Of a longer
+// one only so much is kept, because the record is bounded.
+const maxCommand = 200
+
 // all is the gate of a promote command that goes past every gate.
 const all = -1
 
@@ -20,6 +24,9 @@ type order struct {
 }
 
 func parseCommand(text string) (order, error) {
+	if len(text) > maxCommand {
+		return order{}, fmt.Errorf("it is longer than %d bytes", maxCommand)
+	}
 	verb, what, ok := strings.Cut(strings.TrimSuffix(strings.TrimSpace(text), again), " ")
 	what = strings.TrimSpace(what)
 	if !ok || what == "" {
@@ -173,8 +180,13 @@ func (t *transition) executed() {
 	})
 }
 
+// kept is what is kept of a command's text.
+func kept(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxCommand)], "")
+}
+
 // refuse notes a command that was not carried out. It does not act later either:
 // a retry that came too early must not undo the rollback to come.
 func (t *transition) refuse(why string) {
-	t.r.Command = &Command{Text: t.wish.Command, Result: refused + ": " + why, Time: t.now}
+	t.r.Command = &Command{Text: kept(t.wish.Command), Result: refused + ": " + why, Time: t.now}
 }

@@ -54,10 +54,15 @@ func checkWave(r *Record, f *Facts, ordered map[int64]int64) error {
 		before += have
 		after += min(have, n)
 		lowered = lowered || n < have
-		asked += d.asked()
+		if w.has(d.Revision) {
+			asked += d.asked()
+		}
 	}
 	for revision, n := range ordered {
-		total += n
+		if w.has(revision) {
+			// What the wave does not know came to light after it was made.
+			total += n
+		}
 		raised = raised || n > f.of(revision).asked() && n > 0
 		if a := w.of(revision); n > max(a.Ask, f.of(revision).asked()) {
 			return fmt.Errorf("I9: revision %d is asked for %d pods, its wave allows %d", revision, n, a.Ask)

@@ -76,7 +76,7 @@ func (t *transition) size() int64 {
 	if t.r.Wave != nil {
 		return t.r.Wave.Replicas
 	}
-	return t.r.steady(t.wish, t.facts)
+	return max(t.r.steady(t.wish, t.facts), runningPods(t.facts))
 }
 
 // distrustStamps takes stamps that lie ahead as of now, so that a clock that was
@@ -353,6 +353,12 @@ func (t *transition) othersRun() bool {
 }
 
 func (t *transition) promoting() {
+	if r := t.r; r.inBatches() && r.Reached == nil && !t.runs(r.Target.Number) && t.runs(r.Stable.Number) {
+		// It began without batches, because nothing of the stable revision ran; now
+		// that does, scaled out while the release was paused.
+		r.Stage, t.replan = Rolling, true
+		return
+	}
 	if t.replicas == 0 {
 		t.r.Clock = nil
 		return
@@ -503,6 +509,11 @@ func (t *transition) nextWave() *Wave {
 		}
 	}
 	w := newWave(t.r.parts(), t.goals(cur), cur, t.facts, t.replicas, t.r.Settings)
+	if o := t.observed; o != nil && o.Wave == nil {
+		for revision, n := range cur {
+			w.Confirm = w.Confirm || t.facts.of(revision).asked() != n
+		}
+	}
 	if o := t.observed; o != nil && o.Wave != nil {
 		w.Confirm = o.Wave.doubtful(o.parts(), cur) || !o.Wave.confirmed(o.Counter, t.facts)
 	}
@@ -564,6 +575,10 @@ func (t *transition) freeze(g goals, cur now) goals {
 		total += g.keep[revision]
 	}
 	if r.Stable.Number == 0 {
+		if cur[r.Target.Number] > 0 || r.Stage == Held {
+			// Scaling is never frozen, and there is nobody else to grow.
+			g.target += rest
+		}
 		return g
 	}
 	g.stable = rest

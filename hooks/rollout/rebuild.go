@@ -1,13 +1,16 @@
 package rollout
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Hints are what else is known when the record is lost. All of it may be missing.
 type Hints struct {
 	// Stable is the stable revision that status names.
 	Stable Revision
-	// Attempt is the last attempt of the target that a command or history names.
-	Attempt int64
+	// Command is the last command that status shows: it was looked at already.
+	Command *Command
 	// History is what status shows.
 	History []Entry
 	// Highest is the highest revision number seen anywhere.
@@ -30,13 +33,18 @@ func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 	r := &Record{
 		Format: Format, Counter: 1, Changed: now, Generation: w.Generation, Started: now, Attempt: 1,
 		Highest: max(h.Highest, target.Number), Target: target, Pin: w.Pin.Number,
-		Settings: w.Settings, History: h.History, Past: h.Past,
+		Settings: w.Settings, History: h.History, Past: h.Past, Command: copyOf(h.Command),
 	}
 	if len(r.Settings.Batches) == 0 {
 		r.Settings.Batches = nil
 	}
 	if !w.Valid {
 		r.Settings = keepAll()
+	}
+	if c := w.Content.Number; r.Pin != 0 && c != r.Pin && slices.ContainsFunc(h.Past, func(p Past) bool { return p.Revision == c }) {
+		// The pin was set while the spec had this content: it is not released
+		// again by removing the pin.
+		r.Left = c
 	}
 	for i := range f.Deployments {
 		d := &f.Deployments[i]
@@ -47,7 +55,7 @@ func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 	}
 	r.Stable = rebuildStable(target, f, h)
 	d := f.of(target.Number)
-	r.Attempt = max(1, h.Attempt)
+	r.Attempt = max(1, h.attempt(target.Number))
 	if d != nil {
 		r.Attempt = max(r.Attempt, d.Attempt, d.FailedAttempt)
 	}
@@ -61,6 +69,30 @@ func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 		r.Reached = &Position{Pods: d.asked() - 1, Replicas: max(w.Replicas, runningPods(f))}
 	}
 	return r
+}
+
+// attempt is the last attempt of a revision that an executed command tells of: a
+// retry of 2.1 began 2.2.
+func (h *Hints) attempt(revision int64) int64 {
+	var last int64
+	texts := make([]string, 0, len(h.History)+1)
+	for _, e := range h.History {
+		if e.Result == ResultCommand {
+			texts = append(texts, e.Reason)
+		}
+	}
+	if h.Command != nil && h.Command.Result == executed {
+		texts = append(texts, h.Command.Text)
+	}
+	for _, text := range texts {
+		if o, err := parseCommand(text); err == nil && o.revision == revision {
+			if o.verb == "retry" {
+				o.attempt++
+			}
+			last = max(last, o.attempt)
+		}
+	}
+	return last
 }
 
 // keepAll are settings under which nothing moves, for a record that is lost

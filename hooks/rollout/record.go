@@ -95,6 +95,8 @@ type Clock struct {
 	Since time.Time `json:"since"`
 	// Best is the highest number of available pods seen; flapping never lowers it.
 	Best int64 `json:"best"`
+	// Late: it was started again, because nothing had been asked for in time.
+	Late bool `json:"late,omitempty"`
 }
 
 // Gate is the wait at a batch that is full.

@@ -31,6 +31,10 @@ type View struct {
 // Describe says where the record r stands for this many replicas.
 func Describe(r *Record, replicas int64, f *Facts, now time.Time) View {
 	p := NewPlan(r.Settings, replicas)
+	if replicas == 0 && r.Stage == Rolling && r.Reached != nil {
+		// Scaled to 0: the position is held, and shown as it was.
+		p = NewPlan(r.Settings, r.Reached.Replicas)
+	}
 	v := View{Total: p.Total()}
 	if r.Stage == Rolling || r.Stage == Held && r.inBatches() {
 		v.Step, _ = p.Current(r.Reached)

@@ -63,6 +63,11 @@ func (t *transition) watch() {
 			r.Clock = &Clock{Since: t.now, Best: have}
 			t.over(t.now, r.Settings.ProgressDeadlineSeconds+slack)
 		}
+	case !c.Late && t.facts.of(r.Target.Number).asked() < ask && t.over(c.Since, r.Settings.ProgressDeadlineSeconds+slack):
+		// Not one pod more was asked for: the service or Metacontroller was away, or
+		// the API server refuses the Deployment. It gets its time once more.
+		r.Clock = &Clock{Since: t.now, Best: have, Late: true}
+		t.over(t.now, r.Settings.ProgressDeadlineSeconds+slack)
 	case t.over(c.Since, r.Settings.ProgressDeadlineSeconds+slack):
 		t.fail(ReasonDeadline, fmt.Sprintf("%d of %d pods of revision %d were available, and no further one became so within %d s",
 			have, ask, r.Target.Number, r.Settings.ProgressDeadlineSeconds))
@@ -75,8 +80,11 @@ func (t *transition) breakSoak() {
 	if g == nil || g.Since.IsZero() {
 		return
 	}
+	soaked := !t.now.Before(due(g.Since, t.step.SoakSeconds))
 	g.Since = time.Time{}
-	if t.step.SoakSeconds == 0 {
+	if soaked {
+		// Only the approval was missing, and that counts none.
+		g.Shortfalls = 0
 		return
 	}
 	g.Shortfalls++
@@ -142,7 +150,7 @@ func (t *transition) awaitApproval(step Step) {
 // spent tells whether the command annotation was looked at before: a gate of the
 // same size can open again after scaling, and must ask again.
 func (t *transition) spent() bool {
-	return t.r.Command != nil && t.r.Command.Text == t.wish.Command
+	return t.r.Command != nil && t.r.Command.Text == kept(t.wish.Command)
 }
 
 // quiet tells whether the wave should take what it has: some of its pods are

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -71,6 +72,11 @@ func (w *Wave) of(revision int64) Ask {
 		}
 	}
 	return Ask{Revision: revision}
+}
+
+// has tells whether the wave knows a revision.
+func (w *Wave) has(revision int64) bool {
+	return slices.ContainsFunc(w.Asks, func(a Ask) bool { return a.Revision == revision })
 }
 
 // goals is where a stage wants to be.
@@ -164,6 +170,7 @@ func borrow(asks map[int64]Ask, stable, need int64, f *Facts) {
 // ones, then a failed target, then the stable one, and available pods only as
 // far as the rest keeps the floor.
 func (w *Wave) replicas(p parts, backward bool, counter int64, f *Facts) map[int64]int64 {
+	w = w.over(f)
 	out := make(map[int64]int64, len(w.Asks))
 	ready, current := true, true
 	var total int64
@@ -184,7 +191,16 @@ func (w *Wave) replicas(p parts, backward bool, counter int64, f *Facts) map[int
 	}
 	slack := int64(0)
 	if current && (ready || w.Closed || backward) && w.confirmed(counter, f) {
-		slack = max(0, f.available()-w.Floor)
+		var kept int64
+		for i := range f.Deployments {
+			d := &f.Deployments[i]
+			if n, ok := out[d.Revision]; ok {
+				kept += min(n, d.available())
+			} else {
+				kept += d.available()
+			}
+		}
+		slack = max(0, kept-w.Floor)
 	}
 	for _, a := range w.giving(p) {
 		d := f.of(a.Revision)
@@ -197,6 +213,9 @@ func (w *Wave) replicas(p parts, backward bool, counter int64, f *Facts) map[int
 			continue
 		}
 		at, have := a.at(d), d.available()
+		if !f.Locked && !w.confirmed(counter, f) {
+			at = a.Ask // a cache may show less than it has
+		}
 		lowest := at
 		serves := a.Revision == p.stable || a.Revision == p.target && !backward
 		if d.Current && (!serves || (ready || w.Closed) && w.confirmed(counter, f)) {
@@ -309,4 +328,17 @@ func (w *Wave) giving(p parts) []Ask {
 		}
 	}
 	return append(append(superseded, target...), stable...)
+}
+
+func (w *Wave) over(f *Facts) *Wave {
+	c := w.clone()
+	for i, a := range c.Asks {
+		if d := f.of(a.Revision); d != nil && !d.Deleting && d.Asked > a.Ask {
+			if !a.shrinks() {
+				c.Asks[i].Goal = a.Ask
+			}
+			c.Asks[i].Ask = d.Asked
+		}
+	}
+	return c
 }

@@ -63,9 +63,10 @@ type Cluster struct {
 	nodes     []*node
 	pods      int64 // pods made so far, for their names
 	history   []change
-	lastLoss  time.Time       // when pods were last lost through no write of ours
-	lastHand  time.Time       // when somebody last laid hands on a child
-	edited    map[string]bool // uids of children that somebody edited
+	parents   map[string][]*Object // the versions of each release, by uid
+	lastLoss  time.Time            // when pods were last lost through no write of ours
+	lastHand  time.Time            // when somebody last laid hands on a child
+	edited    map[string]bool      // uids of children that somebody edited
 	refused   map[badSpec]bool
 	failure   error
 	trace     func(string)
@@ -98,6 +99,7 @@ func New(o Options, hook Hook) *Cluster {
 		chance:    rand.New(rand.NewPCG(o.Seed, 0x6772657972656c65)),
 		workloads: map[string]*workload{},
 		behaviors: map[string]Behavior{},
+		parents:   map[string][]*Object{},
 		edited:    map[string]bool{},
 		refused:   map[badSpec]bool{},
 	}
@@ -189,6 +191,9 @@ func (c *Cluster) fail(err error) {
 func (c *Cluster) onEvent(e Event) {
 	ch := change{c.clock.now, e}
 	c.history = append(c.history, ch)
+	if e.New != nil && e.New.Kind == Releases {
+		c.parents[e.New.UID] = append(c.parents[e.New.UID], e.New)
+	}
 	c.onDeployment(e)
 	c.onOwned(e)
 	c.Metacontroller.observe(ch)

@@ -137,17 +137,17 @@ func (b *bounds) inForce(c *Cluster, s *Sync, live bool) limits {
 	var valid *Object
 	var wide limits
 	seen := false
-	for _, ch := range c.history {
-		if ch.New == nil || ch.New.UID != s.Parent.UID || ch.New.Version > last {
+	for _, o := range c.parents[s.Parent.UID] {
+		if o.Version > last {
+			break
+		}
+		if valid == nil || !c.refused[badSpec{o.UID, o.Generation()}] {
+			valid = o
+		}
+		if o.Version < first {
 			continue
 		}
-		if valid == nil || !c.refused[badSpec{s.Parent.UID, ch.New.Generation()}] {
-			valid = ch.New
-		}
-		if ch.New.Version < first {
-			continue
-		}
-		l := limitsOf(ch.New, valid)
+		l := limitsOf(o, valid)
 		if !seen {
 			wide, seen = l, true
 		}

@@ -154,13 +154,13 @@ func checkSnapshotFirst(_ *Cluster, s *Sync) error {
 	for _, o := range s.Children {
 		observed[o.Ref] = true
 		if o.Kind == ConfigMaps {
-			snapshots[o.Label(numberLabel)+" "+o.Label(revisionLabel)] = true
+			snapshots[o.Label(revisionLabel)] = true
 		}
 	}
 	for ref, w := range asked(s) {
 		number := apply.Text(w.tree, "metadata", "labels", numberLabel)
 		hash := apply.Text(w.tree, "metadata", "labels", revisionLabel)
-		if !observed[ref] && !snapshots[number+" "+hash] {
+		if !observed[ref] && !snapshots[hash] {
 			return fmt.Errorf("%s is asked for and the snapshot of revision %s was not observed", ref, number)
 		}
 	}

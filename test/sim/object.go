@@ -69,8 +69,9 @@ type Object struct {
 	Version int64
 	Tree    map[string]any
 
-	owners []owner
-	text   []byte
+	generation int64
+	owners     []owner
+	text       []byte
 }
 
 // owner is an entry of managedFields.
@@ -106,7 +107,7 @@ func (o *Object) Int(path ...string) int64 { return number(o.Tree, path...) }
 func (o *Object) Text(path ...string) string { return apply.Text(o.Tree, path...) }
 
 // Generation counts the changes of the spec, 0 for kinds that do not.
-func (o *Object) Generation() int64 { return o.Int("metadata", "generation") }
+func (o *Object) Generation() int64 { return o.generation }
 
 // Deleting tells whether the object waits for its finalizers.
 func (o *Object) Deleting() bool { return o.Text("metadata", "deletionTimestamp") != "" }

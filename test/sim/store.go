@@ -79,10 +79,12 @@ func (s *Server) put(old *Object, ref Ref, tree map[string]any, owners []owner) 
 	}
 	if ref.Kind.counted {
 		meta["generation"] = generation
+	} else {
+		generation = 0
 	}
 	meta["resourceVersion"] = strconv.FormatInt(s.version, 10)
 	meta["managedFields"] = entries(owners, ref.Kind)
-	next := &Object{Ref: ref, UID: uid, Version: s.version, Tree: with(tree, "metadata", meta), owners: owners}
+	next := &Object{Ref: ref, UID: uid, Version: s.version, Tree: with(tree, "metadata", meta), generation: generation, owners: owners}
 	s.objects[ref] = next
 	s.watch(Event{Old: old, New: next})
 	return next

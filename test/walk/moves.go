@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"greyrelease.example.com/test/sim"
@@ -88,7 +89,7 @@ func (w *world) move() error {
 // excused forgives what happens to a user whose object is not there or who is
 // told that the edit is not legal.
 func excused(err error) error {
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, errAbsent) {
+	if err == nil || apierrors.IsNotFound(err) || strings.HasSuffix(err.Error(), " not found") || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, errAbsent) {
 		return nil
 	}
 	return err
