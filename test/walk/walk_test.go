@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,12 @@ var (
 	only  = flag.Uint64("seed", 0, "take this walk alone and log everything")
 	most  = flag.Int("failures", 1, "stop after so many failures")
 )
+
+// TestMain collects garbage less often: walks make much of it and keep little.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 func TestWalk(t *testing.T) {
 	if *only > 0 {

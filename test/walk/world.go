@@ -68,7 +68,7 @@ func (w *world) temper(good bool) sim.Behavior {
 	case 3:
 		b.CrashAfter = between(w.r, 60*s)
 	case 4:
-		b.Up, b.Down = s+between(w.r, 60*s), s+between(w.r, 30*s)
+		b.Up, b.Down = 3*s+between(w.r, 60*s), 3*s+between(w.r, 30*s)
 	case 5:
 		b.Ready = 20*s + between(w.r, 400*s)
 	}
