@@ -28,9 +28,9 @@ func Act(r *Record, w *Wish, f *Facts) []Order {
 		if r != nil && r.Failure != nil && revision == r.Target.Number {
 			o.Failed = r.Failure
 		}
-		if r != nil && r.Wave != nil && r.Wave.Confirm {
+		if r != nil && r.Wave != nil {
 			d := f.of(revision)
-			o.Confirm = d != nil && d.Asked > 0 && d.Counter < r.Counter
+			o.Confirm = d != nil && d.Asked > 0 && d.Counter < r.Wave.Confirm
 		}
 		out = append(out, o)
 	}
@@ -51,7 +51,7 @@ func orders(r *Record, w *Wish, f *Facts) map[int64]int64 {
 		return out
 	}
 	if r.Wave != nil {
-		for revision, n := range r.Wave.replicas(r.parts(), r.backward(), r.Counter, f) {
+		for revision, n := range r.Wave.replicas(r.parts(), r.backward(), f) {
 			out[revision] = n
 		}
 	}

@@ -71,7 +71,12 @@ func checkWave(r *Record, f *Facts, ordered map[int64]int64) error {
 	if lowered && after < min(w.Floor, before) && !handEdited(w, f) {
 		return fmt.Errorf("I1: %d available pods would become %d, the floor is %d", before, after, w.Floor)
 	}
-	if raised && total > max(w.Ceiling, asked, sumAsks(w)) {
+	limit := max(w.Ceiling, asked, sumAsks(w))
+	if !f.Locked {
+		// Nothing is held back there: what others have too much of goes in time.
+		limit = max(limit, sumAtMost(w, f))
+	}
+	if raised && total > limit {
 		return fmt.Errorf("I2: %d pods would be asked for, the ceiling is %d: %v under wave %+v", total, w.Ceiling, ordered, w.Asks)
 	}
 	return nil
@@ -87,6 +92,15 @@ func handEdited(w *Wave, f *Facts) bool {
 		}
 	}
 	return false
+}
+
+// sumAtMost adds up what each revision may have until it has given way.
+func sumAtMost(w *Wave, f *Facts) int64 {
+	var n int64
+	for _, a := range w.Asks {
+		n += max(a.Ask, f.of(a.Revision).asked())
+	}
+	return n
 }
 
 func sumAsks(w *Wave) int64 {

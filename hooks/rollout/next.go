@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"math"
 	"reflect"
 	"time"
@@ -447,7 +448,7 @@ func (t *transition) raises(next *Wave) bool {
 	r := t.r
 	var more int64
 	full, settled, done := true, true, true
-	emitted := r.Wave.replicas(r.parts(), r.backward(), r.Counter, t.facts)
+	emitted := r.Wave.replicas(r.parts(), r.backward(), t.facts)
 	for _, a := range r.Wave.Asks {
 		d := t.facts.of(a.Revision)
 		if a.shrinks() {
@@ -492,10 +493,8 @@ func (w *Wave) sameWay(other *Wave) bool {
 
 // nextWave is the wave that would start now.
 func (t *transition) nextWave() *Wave {
-	cur := now{}
-	for revision, n := range orders(t.observed, t.wish, t.facts) {
-		cur[revision] = n
-	}
+	told := orders(t.observed, t.wish, t.facts)
+	cur := now(maps.Clone(told))
 	for i := range t.facts.Deployments {
 		d := &t.facts.Deployments[i]
 		cur[d.Revision] = max(cur[d.Revision], d.asked())
@@ -508,20 +507,32 @@ func (t *transition) nextWave() *Wave {
 			}
 		}
 	}
-	w := newWave(t.r.parts(), t.goals(cur), cur, t.facts, t.replicas, t.r.Settings)
-	if o := t.observed; o != nil && o.Wave == nil {
-		for revision, n := range cur {
-			w.Confirm = w.Confirm || t.facts.of(revision).asked() != n
-		}
-	}
-	if o := t.observed; o != nil && o.Wave != nil {
-		w.Confirm = o.Wave.doubtful(o.parts(), cur) || !o.Wave.confirmed(o.Counter, t.facts)
+	w := newWave(t.r.parts(), t.goals(told), cur, t.facts, t.replicas, t.r.Settings)
+	if t.inDoubt(cur) {
+		w.Confirm = t.r.Counter + 1 // of the record that is being written
 	}
 	return w
 }
 
+// inDoubt tells whether caches may show Deployments as they no longer are.
+func (t *transition) inDoubt(cur now) bool {
+	o := t.observed
+	switch {
+	case o == nil:
+		return false
+	case o.Wave != nil:
+		return o.Wave.doubtful(o.parts(), cur) || !o.Wave.confirmed(t.facts)
+	}
+	for revision, n := range cur {
+		if t.facts.of(revision).asked() != n {
+			return true
+		}
+	}
+	return false
+}
+
 // goals is where the stage wants to be.
-func (t *transition) goals(cur now) goals {
+func (t *transition) goals(told map[int64]int64) goals {
 	r := t.r
 	switch r.Stage {
 	case Restoring, RollingBack, Complete, RolledBack:
@@ -538,10 +549,10 @@ func (t *transition) goals(cur now) goals {
 		g.target = 0
 	}
 	if t.frozen() || r.Stage == Held {
-		return t.freeze(g, cur)
+		return t.freeze(g, told)
 	}
 	g.stable = t.replicas - g.target
-	g.stableFirst = t.mendsFloor(cur[r.Stable.Number], g.stable)
+	g.stableFirst = t.mendsFloor(told[r.Stable.Number], g.stable)
 	return g
 }
 
@@ -557,32 +568,33 @@ func (t *transition) mendsFloor(at, goal int64) bool {
 	return at < goal && t.facts.available() < t.replicas-unavailable && d.available() == d.asked()
 }
 
-// freeze keeps every version where it is, as far as the replicas allow: nothing
-// new is asked for, what was is kept, and scaling goes to the stable revision.
-func (t *transition) freeze(g goals, cur now) goals {
+// freeze keeps every version at what it was told, as far as the replicas allow:
+// nothing new is asked for, and scaling goes to the stable revision. What somebody
+// else scaled a Deployment to is not kept.
+func (t *transition) freeze(g goals, told map[int64]int64) goals {
 	r := t.r
 	surge, _ := Budget(t.replicas, r.Settings.MaxSurge, r.Settings.MaxUnavailable)
-	g.target = min(g.target, cur[r.Target.Number])
+	g.target = min(g.target, told[r.Target.Number])
 	rest := t.replicas - g.target
 	total := g.target
 	g.keep = map[int64]int64{}
-	for _, revision := range revisions(cur) {
+	for _, revision := range revisions(told) {
 		if r.kept(revision) {
 			continue
 		}
-		g.keep[revision] = min(cur[revision], rest)
+		g.keep[revision] = min(told[revision], rest)
 		rest -= g.keep[revision]
 		total += g.keep[revision]
 	}
 	if r.Stable.Number == 0 {
-		if cur[r.Target.Number] > 0 || r.Stage == Held {
+		if told[r.Target.Number] > 0 || r.Stage == Held {
 			// Scaling is never frozen, and there is nobody else to grow.
 			g.target += rest
 		}
 		return g
 	}
 	g.stable = rest
-	if at := cur[r.Stable.Number]; total+at <= t.replicas+surge {
+	if at := told[r.Stable.Number]; total+at <= t.replicas+surge {
 		g.stable = max(rest, at)
 	}
 	return g

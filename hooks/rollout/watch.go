@@ -165,9 +165,9 @@ func (t *transition) quiet() bool {
 	}
 	open := *r.Wave
 	open.Closed = true
-	now := r.Wave.replicas(r.parts(), false, r.Counter, t.facts)
+	now := r.Wave.replicas(r.parts(), false, t.facts)
 	helps := false
-	for revision, n := range open.replicas(r.parts(), false, r.Counter, t.facts) {
+	for revision, n := range open.replicas(r.parts(), false, t.facts) {
 		helps = helps || n < now[revision]
 	}
 	return helps && t.over(r.Clock.Since, quietSeconds)

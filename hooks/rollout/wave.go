@@ -24,10 +24,11 @@ type Wave struct {
 	// Closed lets a wave shrink the other side although its own side is not full:
 	// nothing became available for quietSeconds.
 	Closed bool `json:"closed,omitempty"`
-	// Confirm: under the wave before, a revision may have been asked for fewer
-	// pods than a cache shows. Available pods are taken down only once every
-	// Deployment says that it was decided under this record.
-	Confirm bool `json:"confirm,omitempty"`
+	// Confirm, if not 0, is the counter of the record that began this wave: under
+	// the wave before, a revision may have been asked for other than a cache shows.
+	// Available pods are taken down only once every Deployment says that it was
+	// decided under that record or a later one.
+	Confirm int64 `json:"confirm,omitempty"`
 	// Asks by revision number, ascending.
 	Asks []Ask `json:"asks"`
 }
@@ -169,7 +170,7 @@ func borrow(asks map[int64]Ask, stable, need int64, f *Facts) {
 // Growing revisions get their ask. The others give way: first the superseded
 // ones, then a failed target, then the stable one, and available pods only as
 // far as the rest keeps the floor.
-func (w *Wave) replicas(p parts, backward bool, counter int64, f *Facts) map[int64]int64 {
+func (w *Wave) replicas(p parts, backward bool, f *Facts) map[int64]int64 {
 	w = w.over(f)
 	out := make(map[int64]int64, len(w.Asks))
 	ready, current := true, true
@@ -190,7 +191,7 @@ func (w *Wave) replicas(p parts, backward bool, counter int64, f *Facts) map[int
 		}
 	}
 	slack := int64(0)
-	if current && (ready || w.Closed || backward) && w.confirmed(counter, f) {
+	if current && (ready || w.Closed || backward) && w.confirmed(f) {
 		var kept int64
 		for i := range f.Deployments {
 			d := &f.Deployments[i]
@@ -213,12 +214,9 @@ func (w *Wave) replicas(p parts, backward bool, counter int64, f *Facts) map[int
 			continue
 		}
 		at, have := a.at(d), d.available()
-		if !f.Locked && !w.confirmed(counter, f) {
-			at = a.Ask // a cache may show less than it has
-		}
 		lowest := at
 		serves := a.Revision == p.stable || a.Revision == p.target && !backward
-		if d.Current && (!serves || (ready || w.Closed) && w.confirmed(counter, f)) {
+		if d.Current && (!serves || (ready || w.Closed) && w.confirmed(f)) {
 			// What is not available serves nobody: of a superseded or failed version
 			// it goes at once, of the others when the wave may take.
 			lowest = have
@@ -267,14 +265,11 @@ func (w *Wave) holdRaises(p parts, f *Facts, out map[int64]int64) {
 	}
 }
 
-// confirmed tells whether all Deployments of the wave were decided under the
-// record with this counter, where that matters.
-func (w *Wave) confirmed(counter int64, f *Facts) bool {
-	if !w.Confirm {
-		return true
-	}
+// confirmed tells whether all Deployments of the wave were decided under a record
+// that knows it, where that matters.
+func (w *Wave) confirmed(f *Facts) bool {
 	for _, a := range w.Asks {
-		if d := f.of(a.Revision); d != nil && !d.Deleting && d.Asked > 0 && d.Counter < counter {
+		if d := f.of(a.Revision); d != nil && !d.Deleting && d.Asked > 0 && d.Counter < w.Confirm {
 			return false
 		}
 	}

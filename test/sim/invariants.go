@@ -21,10 +21,10 @@ const (
 // product's own record. The numbers are those of the package rollout. Each set
 // belongs to one cluster.
 func Invariants(c *Cluster) []Check {
-	g := &gates{releases: map[string]*gated{}}
-	f := &fixpoint{last: map[string]*Sync{}}
+		f := &fixpoint{last: map[string]*Sync{}}
 	t := &templates{first: map[string]map[string]any{}}
 	b := &bounds{parents: map[int64]*Object{}, written: map[string]time.Time{}}
+	g := &gates{bounds: b, releases: map[string]*gated{}}
 	return []Check{
 		{Name: "replies", Answered: checkReply, Synced: checkError},
 		{Name: "limits", Wrote: b.note},
@@ -114,10 +114,10 @@ func (b *bounds) note(c *Cluster, s *Sync, w Write) error {
 	return nil
 }
 
-// inForce returns the limits that may be in force for an answer, the widest: of
-// the parent as it was when the observed record was written, and of all versions
-// since. live adds those that the answer cannot have known.
-func (b *bounds) inForce(c *Cluster, s *Sync, live bool) limits {
+// versions are those of the parent under which an answer may act: from the one
+// for which the observed record was written to the one that was sent. live adds
+// those that the answer cannot have known.
+func (b *bounds) versions(c *Cluster, s *Sync, live bool) []*Object {
 	first, last := s.Parent.Version, s.Parent.Version
 	for _, o := range s.Children {
 		if o.Name == s.Parent.Name+"-rollout" {
@@ -134,26 +134,39 @@ func (b *bounds) inForce(c *Cluster, s *Sync, live bool) limits {
 		// The parent's cache went back behind the record's.
 		first, last = last, first
 	}
-	var valid *Object
-	var wide limits
-	seen := false
+	var list []*Object
 	for _, o := range c.parents[s.Parent.UID] {
-		if o.Version > last {
-			break
+		if o.Version >= first && o.Version <= last {
+			list = append(list, o)
 		}
-		if valid == nil || !c.refused[badSpec{o.UID, o.Generation()}] {
-			valid = o
-		}
-		if o.Version < first {
-			continue
-		}
-		l := limitsOf(o, valid)
-		if !seen {
-			wide, seen = l, true
-		}
+	}
+	return list
+}
+
+// inForce returns the limits that may be in force for an answer, the widest.
+func (b *bounds) inForce(c *Cluster, s *Sync, live bool) limits {
+	versions := b.versions(c, s, live)
+	wide := limitsOf(versions[0], c.lastValid(versions[0]))
+	for _, o := range versions[1:] {
+		l := limitsOf(o, c.lastValid(o))
 		wide.floor, wide.ceiling = min(wide.floor, l.floor), max(wide.ceiling, l.ceiling)
 	}
 	return wide
+}
+
+// lastValid is the version itself, or if the hook refused it the last one before
+// it that was not refused.
+func (c *Cluster) lastValid(version *Object) *Object {
+	valid := version
+	for _, o := range c.parents[version.UID] {
+		if o.Version > version.Version {
+			break
+		}
+		if !c.refused[badSpec{o.UID, o.Generation()}] {
+			valid = o
+		}
+	}
+	return valid
 }
 
 // deployments returns the live Deployments of a parent.

@@ -12,7 +12,10 @@ import (
 // gates follows releases from outside and holds them to their gates: a second,
 // dumb implementation of the rules in the API reference. It is lenient where the
 // rules leave room and never strict where they do not.
-type gates struct{ releases map[string]*gated }
+type gates struct {
+	bounds   *bounds
+	releases map[string]*gated
+}
 
 // gated is what is known of one release.
 type gated struct {
@@ -25,6 +28,7 @@ type gated struct {
 	promoted map[int64]bool // gates that a command opened, by size
 	free     bool           // no gates: first install, rollbackTo, promote @all, promotion
 
+	since    int64  // the parent's version when that was first seen
 	failed   int64  // the revision that was rolled back and may not be tried again, 0 if none
 	content  string // the spec's content then
 	pin      int64  // rollbackTo then
@@ -46,13 +50,14 @@ func (g *gates) check(c *Cluster, s *Sync) error {
 	r.follow(s)
 	target := r.deployment(s)
 	r.observe(s, target)
-	if err := r.checkRetry(s, target); err != nil {
+	if err := r.checkRetry(c, s, target); err != nil {
 		return err
 	}
-	if err := r.checkRaise(s, target); err != nil {
+	versions := g.bounds.versions(c, s, false)
+	if err := r.checkRaise(s, target, versions); err != nil {
 		return err
 	}
-	return r.checkPromotion(s)
+	return r.checkPromotion(s, versions)
 }
 
 // follow finds out which attempt is running and what the user said about it.
@@ -64,7 +69,7 @@ func (r *gated) follow(s *Sync) {
 		attempt, _ = strconv.ParseInt(m[2], 10, 64)
 	}
 	if target != r.target || attempt != r.attempt {
-		*r = gated{target: target, attempt: attempt, failed: r.failed, content: r.content, pin: r.pin, forgiven: r.forgiven}
+		*r = gated{target: target, attempt: attempt, failed: r.failed, since: r.since, content: r.content, pin: r.pin, forgiven: r.forgiven}
 		r.free = number(status, "stableRevision") == 0 || !r.othersRun(s)
 	}
 	pin := s.Parent.Int("spec", "rollbackTo")
@@ -141,7 +146,7 @@ func (r *gated) observe(s *Sync, target *Object) {
 }
 
 // checkRaise: more pods of the target are asked for only past open gates.
-func (r *gated) checkRaise(s *Sync, target *Object) error {
+func (r *gated) checkRaise(s *Sync, target *Object, versions []*Object) error {
 	if r.free || target == nil || apply.Text(s.Answer.Status, "phase") == "Invalid" {
 		return nil
 	}
@@ -149,18 +154,28 @@ func (r *gated) checkRaise(s *Sync, target *Object) error {
 	if w == nil || w.replicas() <= target.Int("spec", "replicas") {
 		return nil
 	}
-	if shut := r.shut(s, w.replicas()); shut > 0 {
+	if shut := r.shut(versions, w.replicas()); shut > 0 {
 		return fmt.Errorf("revision %d goes from %d to %d pods and the gate at %d was never open (largest open %d)",
 			r.target, target.Int("spec", "replicas"), w.replicas(), shut, r.pods)
 	}
 	return nil
 }
 
-// shut returns the size of the first batch below size whose gate was never open,
-// or 0.
-func (r *gated) shut(s *Sync, size int64) int64 {
-	replicas := s.Parent.Int("spec", "replicas")
-	for _, b := range planOf(s.Parent) {
+// shut returns the size of the first batch below size whose gate was never open
+// by any of the specs that may be acted on, or 0.
+func (r *gated) shut(versions []*Object, size int64) int64 {
+	var shut int64
+	for _, parent := range versions {
+		if shut = r.shutBy(parent, size); shut == 0 {
+			return 0
+		}
+	}
+	return shut
+}
+
+func (r *gated) shutBy(parent *Object, size int64) int64 {
+	replicas := parent.Int("spec", "replicas")
+	for _, b := range planOf(parent) {
 		if b.size < size && replicas > 0 && r.pods < b.size && r.share < b.share && r.share < float64(b.size)/float64(replicas) {
 			return b.size
 		}
@@ -170,11 +185,11 @@ func (r *gated) shut(s *Sync, size int64) int64 {
 
 // checkPromotion: promotion begins past all gates, and is not left again whatever
 // becomes of the plan.
-func (r *gated) checkPromotion(s *Sync) error {
+func (r *gated) checkPromotion(s *Sync, versions []*Object) error {
 	if phase := apply.Text(s.Answer.Status, "phase"); r.free || phase != "Promoting" && phase != "Healthy" {
 		return nil
 	}
-	if shut := r.shut(s, s.Parent.Int("spec", "replicas")+1); shut > 0 {
+	if shut := r.shut(versions, s.Parent.Int("spec", "replicas")+1); shut > 0 {
 		return fmt.Errorf("revision %d is promoted and the gate at %d was never open (largest open %d)", r.target, shut, r.pods)
 	}
 	r.free = true
@@ -183,13 +198,13 @@ func (r *gated) checkPromotion(s *Sync) error {
 
 // checkRetry: what was rolled back gets no pods again until the user changes the
 // content, pins it or asks for it.
-func (r *gated) checkRetry(s *Sync, target *Object) error {
+func (r *gated) checkRetry(c *Cluster, s *Sync, target *Object) error {
 	pin := s.Parent.Int("spec", "rollbackTo")
 	content := contentOf(s.Parent)
 	status := s.Answer.Status
 	id := fmt.Sprintf("%d.%d", r.target, r.attempt)
 	if apply.Text(status, "phase") == "RolledBack" && r.failed != r.target && r.forgiven != id {
-		r.failed, r.content, r.pin = r.target, content, pin
+		r.failed, r.content, r.pin, r.since = r.target, content, pin, s.Parent.Version
 	}
 	if r.failed == 0 {
 		return nil
@@ -201,6 +216,12 @@ func (r *gated) checkRetry(s *Sync, target *Object) error {
 	}
 	if target == nil || r.target != r.failed {
 		return nil
+	}
+	for _, ch := range c.history {
+		// An edit that a cache showed for a moment, and then not.
+		if ch.New != nil && ch.New.UID == s.Parent.UID && ch.New.Version >= r.since && contentOf(ch.New) != content {
+			return nil
+		}
 	}
 	if w := asked(s)[target.Ref]; w != nil && w.replicas() > target.Int("spec", "replicas") {
 		return fmt.Errorf("revision %d was rolled back and gets %d pods again", r.failed, w.replicas())

@@ -41,6 +41,9 @@ func (b *bounds) checkTrueFloor(c *Cluster, s *Sync, w Write) error {
 	if w.New != nil {
 		is = w.New.Int("spec", "replicas")
 	}
+	if w.New == nil && b.blind(c, s) {
+		return nil // it was seen without pods, and an older answer gave it some again
+	}
 	seen := c.seen(s)
 	if is >= was || !c.lastLoss.Before(seen) || !c.lastHand.Before(seen) {
 		return nil

@@ -154,6 +154,9 @@ func (w *world) checkEnd() error {
 			return fmt.Errorf("at the end, %s, %s has %d pods asked for, not %d", phase, d.Name, n, want)
 		}
 	}
+	if phase != "Degraded" && total == 0 && w.lost(serving) {
+		return w.checkLoss()
+	}
 	if phase != "Degraded" && total < replicas {
 		return fmt.Errorf("at the end, %s, %d pods are asked for, not %d", phase, total, replicas)
 	}
@@ -169,6 +172,27 @@ func (w *world) checkEnd() error {
 	}
 	if after := w.writes(); after != before {
 		return fmt.Errorf("a poke at the end caused %d writes", after-before)
+	}
+	return nil
+}
+
+// lost tells whether nothing is left of a revision to make its pods from.
+func (w *world) lost(revision int64) bool {
+	for _, o := range w.children() {
+		if o.Label("greyrelease.example.com/number") == fmt.Sprint(revision) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkLoss: what nobody can bring back must at least not be called ready.
+func (w *world) checkLoss() error {
+	conditions, _ := w.status()["conditions"].([]any)
+	for _, c := range conditions {
+		if c := c.(map[string]any); c["type"] == "Ready" && c["status"] != "False" {
+			return fmt.Errorf("nothing is left to run and the release is called ready: %s", w.text("message"))
+		}
 	}
 	return nil
 }
