@@ -21,7 +21,7 @@ const (
 // product's own record. The numbers are those of the package rollout. Each set
 // belongs to one cluster.
 func Invariants(c *Cluster) []Check {
-		f := &fixpoint{last: map[string]*Sync{}}
+	f := &fixpoint{last: map[string]*Sync{}}
 	t := &templates{first: map[string]map[string]any{}}
 	b := &bounds{parents: map[int64]*Object{}, written: map[string]time.Time{}}
 	g := &gates{bounds: b, releases: map[string]*gated{}}
