@@ -28,6 +28,7 @@ type gated struct {
 	promoted map[int64]bool // gates that a command opened, by size
 	free     bool           // no gates: first install, rollbackTo, promote @all, promotion
 
+	as       string // its attempt
 	since    int64  // the parent's version when that was first seen
 	failed   int64  // the revision that was rolled back and may not be tried again, 0 if none
 	content  string // the spec's content then
@@ -69,7 +70,7 @@ func (r *gated) follow(s *Sync) {
 		attempt, _ = strconv.ParseInt(m[2], 10, 64)
 	}
 	if target != r.target || attempt != r.attempt {
-		*r = gated{target: target, attempt: attempt, failed: r.failed, since: r.since, content: r.content, pin: r.pin, forgiven: r.forgiven}
+		*r = gated{target: target, attempt: attempt, failed: r.failed, since: r.since, as: r.as, content: r.content, pin: r.pin, forgiven: r.forgiven}
 		r.free = number(status, "stableRevision") == 0 || !r.othersRun(s)
 	}
 	pin := s.Parent.Int("spec", "rollbackTo")
@@ -204,14 +205,14 @@ func (r *gated) checkRetry(c *Cluster, s *Sync, target *Object) error {
 	status := s.Answer.Status
 	id := fmt.Sprintf("%d.%d", r.target, r.attempt)
 	if apply.Text(status, "phase") == "RolledBack" && r.failed != r.target && r.forgiven != id {
-		r.failed, r.content, r.pin, r.since = r.target, content, pin, s.Parent.Version
+		r.failed, r.content, r.pin, r.since, r.as = r.target, content, pin, s.Parent.Version, id
 	}
 	if r.failed == 0 {
 		return nil
 	}
 	asks := fmt.Sprintf("retry %d.", r.failed)
 	if content != r.content || pin != r.pin || len(s.Parent.Annotation(command)) > len(asks) && s.Parent.Annotation(command)[:len(asks)] == asks {
-		r.failed, r.forgiven = 0, id
+		r.failed, r.forgiven = 0, r.as
 		return nil
 	}
 	if target == nil || r.target != r.failed {
