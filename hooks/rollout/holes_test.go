@@ -1,0 +1,314 @@
+package rollout
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// runBroken runs with the first k pods of a revision broken for ever.
+func (m *model) runBroken(d time.Duration, rev int64, k int) {
+	for end := m.now.Add(d); m.now.Before(end); m.now = m.now.Add(time.Second) {
+		for i := 0; i < 50; i++ {
+			for j := range m.pods[rev] {
+				if j < k {
+					m.pods[rev][j] = time.Time{}
+				}
+			}
+			if !m.sync() {
+				break
+			}
+		}
+	}
+}
+
+// rebuilt loses the record and makes it again from what runs.
+func rebuilt(m *model, h Hints) {
+	f := m.facts()
+	if d := f.of(m.record.Stable.Number); d != nil {
+		d.Stable = true
+	}
+	for i := range f.Deployments {
+		d := &f.Deployments[i]
+		d.Counter, d.Attempt = m.record.Counter, 1
+		if d.Revision == m.record.Target.Number {
+			d.Attempt = m.record.Attempt
+			if m.record.Failure != nil {
+				d.Failed, d.FailedAttempt = m.record.Failure, m.record.Attempt
+			}
+		}
+	}
+	m.record = Rebuild(&m.wish, f, h, m.now)
+}
+
+// The service is away in a rollback and somebody scales the old version up.
+func TestHandScaledStableKeepsTheFloorInARollback(t *testing.T) {
+	m := installed(t, 10)
+	m.wish.Settings.MaxSurge = Quantity{Value: 1}
+	m.wish.Settings.Batches = []Batch{{Pods: 8, Approval: true}}
+	m.target(2)
+	m.run(20 * time.Second)
+	m.ready[1] = 30 * time.Second
+	m.wish.Command = "abort 2.1"
+	m.run(time.Second)
+	// the hook is away; somebody scales the old version up by hand.
+	m.asked[1] = 10
+	m.settle()
+	m.now = m.now.Add(time.Minute)
+	m.reset()
+	m.sync()
+	if m.lowest < 10 {
+		t.Errorf("floor broken: lowest %d of 10", m.lowest)
+	}
+}
+
+func TestHeldFirstInstallKeepsItsPods(t *testing.T) {
+	m := newModel(t, 10)
+	m.wish.Settings.MaxUnavailable = Quantity{Value: 50, Percent: true}
+	m.target(1)
+	m.runBroken(20*time.Minute, 1, 1)
+	if m.asked[1] != 10 {
+		t.Errorf("a first install that failed is held at %d of 10 pods", m.asked[1])
+	}
+	m.wish.Replicas = 20
+	m.run(time.Minute)
+}
+
+func TestAbortedFirstInstallKeepsItsPods(t *testing.T) {
+	m := newModel(t, 10)
+	m.wish.Settings.MaxUnavailable = Quantity{Value: 50, Percent: true}
+	m.target(1)
+	m.runBroken(20*time.Second, 1, 1)
+	m.wish.Command = "abort 1.1"
+	m.run(time.Minute)
+	if m.asked[1] != 10 {
+		t.Errorf("aborting a first install leaves %d of 10 pods", m.asked[1])
+	}
+}
+
+func TestHeldAfterPromoteAllStaysThere(t *testing.T) {
+	m := installed(t, 10)
+	m.wish.Settings.AutoRollback = false
+	m.wish.Settings.Batches = []Batch{{Pods: 2, Approval: true}, {Pods: 6, Approval: true}}
+	m.target(2)
+	m.run(2 * time.Second)
+	m.wish.Command = "promote 2.1@all"
+	m.runBroken(5*time.Minute, 2, 1)
+	m.runBroken(20*time.Minute, 2, 1)
+	m.run(time.Minute)
+	if m.asked[2] != 10 {
+		t.Errorf("held at %d of 10 pods", m.asked[2])
+	}
+}
+
+func TestHeldPinnedRevisionKeepsItsPods(t *testing.T) {
+	m := installed(t, 10)
+	m.target(2)
+	m.until(Complete, time.Minute)
+	m.wish.Pin = m.rev[1]
+	m.runBroken(5*time.Minute, 1, 1)
+	m.runBroken(20*time.Minute, 1, 1)
+	m.runBroken(time.Minute, 1, 1)
+	if m.asked[1] != 10 {
+		t.Errorf("pinned, held at %d of 10 pods", m.asked[1])
+	}
+}
+
+func TestPausedFirstInstallScales(t *testing.T) {
+	m := newModel(t, 4)
+	m.ready[1] = time.Hour
+	m.target(1)
+	m.run(5 * time.Second)
+	m.wish.Settings.Paused = true
+	m.run(5 * time.Second)
+	m.wish.Replicas = 8
+	m.run(time.Minute)
+	if m.asked[1] != 8 {
+		t.Errorf("paused: scaling to 8 left %d pods", m.asked[1])
+	}
+	m.wish.Replicas = 0
+	m.run(time.Minute)
+	m.wish.Replicas = 8
+	m.run(time.Minute)
+}
+
+func TestInvalidFirstInstallScales(t *testing.T) {
+	m := newModel(t, 4)
+	m.ready[1] = 5 * time.Minute
+	m.target(1)
+	m.run(5 * time.Second)
+	m.wish.Valid = false
+	m.wish.Replicas = 8
+	m.run(4 * time.Minute)
+	if m.asked[1] != 8 {
+		t.Errorf("invalid: scaling to 8 left %d pods", m.asked[1])
+	}
+}
+
+func TestHeldFirstInstallScalesToZeroAndBack(t *testing.T) {
+	m := newModel(t, 10)
+	m.target(1)
+	m.runBroken(20*time.Minute, 1, 1)
+	m.wish.Replicas = 0
+	m.run(time.Minute)
+	m.wish.Replicas = 10
+	m.run(time.Minute)
+	if m.asked[1] == 0 {
+		t.Errorf("held first install: 0 pods of 10 after scaling to 0 and back")
+	}
+}
+
+func TestLostRecordKeepsWhatAPinLeft(t *testing.T) {
+	m := installed(t, 10)
+	m.target(2)
+	m.until(Complete, time.Minute)
+	m.wish.Pin = m.rev[1]
+	m.until(Complete, time.Minute)
+	rebuilt(m, Hints{Past: []Past{{1, 1}, {2, 1}}, Highest: 2})
+	m.run(5 * time.Second)
+	m.wish.Pin = Revision{}
+	m.run(time.Minute)
+	if m.record.Stable.Number == 2 {
+		t.Error("revision 2, left by rollbackTo, was released again")
+	}
+}
+
+// The record and the failed Deployment are both gone; the annotation is not.
+func TestStaleRetryDoesNotActAfterLosses(t *testing.T) {
+	m := installed(t, 10)
+	m.ready[2] = -1
+	m.target(2)
+	m.until(RolledBack, 30*time.Minute)
+	m.wish.Command = "retry 2.1"
+	m.run(5 * time.Second)
+	m.until(RolledBack, 30*time.Minute)
+	h := Hints{History: m.record.History, Highest: 2}
+	delete(m.asked, 2)
+	delete(m.pods, 2)
+	rebuilt(m, h)
+	m.run(5 * time.Second)
+	if m.record.Stage == Rolling {
+		t.Error("what failed twice is retried by a stale command")
+	}
+}
+
+// The record was stored, then Metacontroller was away for three hours.
+func TestNoFailureBeforeAPodWasAskedFor(t *testing.T) {
+	m := installed(t, 10)
+	m.target(2)
+	m.record, _ = Next(m.record, &m.wish, m.facts(), m.now)
+	m.now = m.now.Add(3 * time.Hour)
+	m.run(5 * time.Second)
+	if m.record.Failure != nil || m.record.Target.Number == 2 && m.record.Stage == RolledBack {
+		t.Errorf("failed before a pod was asked for: %v", m.record.Failure)
+	}
+}
+
+func TestApprovalCountsNoShortfalls(t *testing.T) {
+	m := installed(t, 10)
+	m.wish.Settings.Batches = []Batch{{Pods: 2, SoakSeconds: 30, Approval: true}}
+	m.target(2)
+	m.run(time.Minute)
+	for i := range 12 {
+		m.run(time.Hour)
+		m.pods[2][0] = m.now.Add(5 * time.Second)
+		m.run(60 * time.Second)
+		if m.record.Stage != Rolling {
+			t.Errorf("after %d lost pods, an hour apart, while awaiting approval: %v", i+1, m.record.Failure)
+			return
+		}
+	}
+}
+
+func TestEarlyRetryDoesNotActLater(t *testing.T) {
+	m := installed(t, 10)
+	m.ready[2] = -1
+	m.target(2)
+	m.run(5 * time.Second)
+	m.wish.Command = "retry 2.1"
+	m.run(5 * time.Second)
+	m.run(11 * time.Minute)
+	if m.record.Attempt == 2 {
+		t.Error("a refused command acted 10 minutes later: what failed was tried again by itself")
+	}
+}
+
+func TestLongCommandKeepsTheRecordSmall(t *testing.T) {
+	m := installed(t, 3)
+	m.wish.Command = "promote " + strings.Repeat("x", 100000)
+	m.run(time.Second)
+	b, _ := json.Marshal(m.record)
+	if len(b) > 20000 {
+		t.Errorf("record has %d bytes", len(b))
+	}
+}
+
+func TestDeletedStableIsMadeAgainWithinTheCeiling(t *testing.T) {
+	m := installed(t, 20)
+	m.wish.Settings.Batches = []Batch{{Pods: 1, Approval: true}}
+	m.target(2)
+	m.run(10 * time.Second)
+	m.wish.Replicas = 5
+	m.run(time.Hour)
+	delete(m.asked, 1)
+	delete(m.pods, 1)
+	m.reset()
+	m.sync()
+	if m.most > 7 {
+		t.Errorf("%d pods asked for, replicas 5, surge 2", m.most)
+	}
+}
+
+func TestWaitingForApprovalWritesNothing(t *testing.T) {
+	m := installed(t, 14)
+	m.wish.Settings.Batches = []Batch{{Percent: 50, Approval: true}}
+	m.target(2)
+	m.run(20 * time.Second)
+	m.wish.Replicas = 10
+	m.run(30 * time.Second)
+	c := m.record.Counter
+	m.run(60 * time.Second)
+	if m.record.Counter > c {
+		t.Errorf("%d records in 60 s of waiting for approval", m.record.Counter-c)
+	}
+}
+
+func TestScaleInAtAGateIsNoFailure(t *testing.T) {
+	m := installed(t, 14)
+	m.wish.Settings.Batches = []Batch{{Percent: 50, Approval: true}}
+	m.target(2)
+	m.run(20 * time.Second)
+	m.wish.Replicas = 10
+	m.run(30 * time.Second)
+	m.run(30 * time.Minute)
+	if m.record.Stage != Rolling {
+		t.Errorf("healthy version was rolled back at an approval gate: %v", m.record.Failure)
+	}
+}
+
+func TestScalingDoesNotBreakASoak(t *testing.T) {
+	m := installed(t, 20)
+	m.wish.Settings.Batches = []Batch{{Percent: 50, SoakSeconds: 3600}}
+	m.target(2)
+	m.run(60 * time.Second)
+	for i := int64(0); i < 12; i++ {
+		m.wish.Replicas = 20 - 4*(i%2)
+		m.run(2 * time.Minute)
+	}
+	if m.record.Stage != Rolling {
+		t.Errorf("healthy version was rolled back: %v", m.record.Failure)
+	}
+}
+
+func TestPlanEditedToASmallerBatch(t *testing.T) {
+	m := installed(t, 10)
+	m.wish.Settings.Batches = []Batch{{Pods: 6, Approval: true}}
+	m.target(2)
+	m.run(20 * time.Second)
+	m.wish.Settings.Batches = []Batch{{Pods: 4, Approval: true}}
+	m.run(30 * time.Minute)
+	if m.record.Stage != Rolling {
+		t.Errorf("rolled back: %v", m.record.Failure)
+	}
+}
