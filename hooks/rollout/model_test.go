@@ -140,10 +140,10 @@ func (m *model) settle() {
 
 func (m *model) reset() { m.lowest, m.most, m.writes = 1<<40, 0, 0 }
 
-// run passes time in steps of one second.
+// run passes time, from one second in which something can happen to the next.
 func (m *model) run(d time.Duration) {
 	m.t.Helper()
-	for end := m.now.Add(d); ; m.now = m.now.Add(time.Second) {
+	for end := m.now.Add(d); ; m.now = m.next(end) {
 		for i := 0; m.sync(); i++ {
 			if i > 1000 {
 				m.t.Fatalf("does not settle: %s\n%s", m.line(), m.dump())
@@ -153,6 +153,23 @@ func (m *model) run(d time.Duration) {
 			return
 		}
 	}
+}
+
+// next is when the hook asked to be called, a pod becomes available, or end.
+func (m *model) next(end time.Time) time.Time {
+	next := end
+	sooner := func(t time.Time) {
+		if t.After(m.now) && t.Before(next) {
+			next = t
+		}
+	}
+	sooner(m.wake)
+	for _, pods := range m.pods {
+		for _, t := range pods {
+			sooner(t)
+		}
+	}
+	return next
 }
 
 // until runs until the stage is reached.
