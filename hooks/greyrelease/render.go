@@ -379,6 +379,15 @@ func (a *answer) kept() []history.Snapshot {
 // renderRecord answers with the record that comes next.
 func (a *answer) renderRecord() error {
 	if a.next == nil {
+		if a.recordMap != nil {
+			// It can't be read and there is nothing to make it from: left to whoever
+			// can tell what it was.
+			a.children = append(a.children, history.ConfigMap{
+				APIVersion: "v1", Kind: "ConfigMap",
+				Metadata: history.Metadata{Name: recordName(a.name), Labels: map[string]string{LabelName: a.name}},
+				Data:     a.recordMap.Data, BinaryData: a.recordMap.BinaryData, Immutable: a.recordMap.Immutable,
+			})
+		}
 		return nil
 	}
 	text := a.recordText
