@@ -7,14 +7,12 @@ import (
 	"time"
 )
 
-// runBroken runs with the first k pods of a revision broken for ever.
-func (m *model) runBroken(d time.Duration, rev int64, k int) {
+// runBroken runs with the first pod of a revision broken for ever.
+func (m *model) runBroken(d time.Duration, revision int64) {
 	for end := m.now.Add(d); m.now.Before(end); m.now = m.now.Add(time.Second) {
-		for i := 0; i < 50; i++ {
-			for j := range m.pods[rev] {
-				if j < k {
-					m.pods[rev][j] = time.Time{}
-				}
+		for range 50 {
+			if pods := m.pods[revision]; len(pods) > 0 {
+				pods[0] = time.Time{}
 			}
 			if !m.sync() {
 				break
@@ -67,7 +65,7 @@ func TestHeldFirstInstallKeepsItsPods(t *testing.T) {
 	m := newModel(t, 10)
 	m.wish.Settings.MaxUnavailable = Quantity{Value: 50, Percent: true}
 	m.target(1)
-	m.runBroken(20*time.Minute, 1, 1)
+	m.runBroken(20*time.Minute, 1)
 	if m.asked[1] != 10 {
 		t.Errorf("a first install that failed is held at %d of 10 pods", m.asked[1])
 	}
@@ -79,7 +77,7 @@ func TestAbortedFirstInstallKeepsItsPods(t *testing.T) {
 	m := newModel(t, 10)
 	m.wish.Settings.MaxUnavailable = Quantity{Value: 50, Percent: true}
 	m.target(1)
-	m.runBroken(20*time.Second, 1, 1)
+	m.runBroken(20*time.Second, 1)
 	m.wish.Command = "abort 1.1"
 	m.run(time.Minute)
 	if m.asked[1] != 10 {
@@ -94,8 +92,8 @@ func TestHeldAfterPromoteAllStaysThere(t *testing.T) {
 	m.target(2)
 	m.run(2 * time.Second)
 	m.wish.Command = "promote 2.1@all"
-	m.runBroken(5*time.Minute, 2, 1)
-	m.runBroken(20*time.Minute, 2, 1)
+	m.runBroken(5*time.Minute, 2)
+	m.runBroken(20*time.Minute, 2)
 	m.run(time.Minute)
 	if m.asked[2] != 10 {
 		t.Errorf("held at %d of 10 pods", m.asked[2])
@@ -107,9 +105,9 @@ func TestHeldPinnedRevisionKeepsItsPods(t *testing.T) {
 	m.target(2)
 	m.until(Complete, time.Minute)
 	m.wish.Pin = m.rev[1]
-	m.runBroken(5*time.Minute, 1, 1)
-	m.runBroken(20*time.Minute, 1, 1)
-	m.runBroken(time.Minute, 1, 1)
+	m.runBroken(5*time.Minute, 1)
+	m.runBroken(20*time.Minute, 1)
+	m.runBroken(time.Minute, 1)
 	if m.asked[1] != 10 {
 		t.Errorf("pinned, held at %d of 10 pods", m.asked[1])
 	}
@@ -149,7 +147,7 @@ func TestInvalidFirstInstallScales(t *testing.T) {
 func TestHeldFirstInstallScalesToZeroAndBack(t *testing.T) {
 	m := newModel(t, 10)
 	m.target(1)
-	m.runBroken(20*time.Minute, 1, 1)
+	m.runBroken(20*time.Minute, 1)
 	m.wish.Replicas = 0
 	m.run(time.Minute)
 	m.wish.Replicas = 10
@@ -292,7 +290,7 @@ func TestScalingDoesNotBreakASoak(t *testing.T) {
 	m.wish.Settings.Batches = []Batch{{Percent: 50, SoakSeconds: 3600}}
 	m.target(2)
 	m.run(60 * time.Second)
-	for i := int64(0); i < 12; i++ {
+	for i := range int64(12) {
 		m.wish.Replicas = 20 - 4*(i%2)
 		m.run(2 * time.Minute)
 	}
