@@ -23,7 +23,7 @@ const (
 func Invariants(c *Cluster) []Check {
 	f := &fixpoint{last: map[string]*Sync{}}
 	t := &templates{first: map[string]map[string]any{}}
-	b := &bounds{parents: map[int64]*Object{}, written: map[string]time.Time{}}
+	b := &bounds{parents: map[int64]*Object{}, written: map[string]time.Time{}, guessed: map[string]bool{}}
 	g := &gates{bounds: b, releases: map[string]*gated{}}
 	return []Check{
 		{Name: "replies", Answered: checkReply, Synced: checkError},
@@ -75,6 +75,7 @@ type badSpec struct {
 type bounds struct {
 	parents map[int64]*Object
 	written map[string]time.Time // by the parent's uid, the last change of a child by us
+	guessed map[string]bool      // by the parent's uid, whether the record was made anew under a spec that is refused
 }
 
 // blind tells whether an answer in server-side mode was given on caches that do
@@ -110,6 +111,8 @@ func (b *bounds) note(c *Cluster, s *Sync, w Write) error {
 	}
 	if w.Ref.Name == s.Parent.Name+"-rollout" && w.New != nil && w.New != w.Old {
 		b.parents[w.New.Version] = s.Parent
+		refused := c.refused[badSpec{s.Parent.UID, s.Parent.Generation()}]
+		b.guessed[s.Parent.UID] = refused && (w.Old == nil || b.guessed[s.Parent.UID])
 	}
 	return nil
 }
@@ -150,6 +153,10 @@ func (b *bounds) inForce(c *Cluster, s *Sync, live bool) limits {
 	for _, o := range versions[1:] {
 		l := limitsOf(o, c.lastValid(o))
 		wide.floor, wide.ceiling = min(wide.floor, l.floor), max(wide.ceiling, l.ceiling)
+	}
+	if b.guessed[s.Parent.UID] {
+		// The last valid settings went with the record; the defaults are in force.
+		wide.floor, wide.ceiling = min(wide.floor, wide.replicas), max(wide.ceiling, wide.replicas+(wide.replicas+3)/4)
 	}
 	return wide
 }

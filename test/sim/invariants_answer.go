@@ -109,14 +109,12 @@ func checkDrops(_ *Cluster, s *Sync) error {
 	for _, w := range s.Answer.Children {
 		listed[w.Ref] = true
 	}
+	pin := s.Parent.Int("spec", "rollbackTo")
 	kept := map[string]bool{}
 	for _, name := range []string{"stableRevision", "targetRevision"} {
 		if n := number(s.Answer.Status, name); n > 0 {
 			kept[fmt.Sprint(n)] = true
 		}
-	}
-	if n := s.Parent.Int("spec", "rollbackTo"); n > 0 {
-		kept[fmt.Sprint(n)] = true
 	}
 	for _, o := range s.Children {
 		if o.Kind == Deployments && o.Int("spec", "replicas") > 0 {
@@ -137,6 +135,8 @@ func checkDrops(_ *Cluster, s *Sync) error {
 			return fmt.Errorf("%s with %d pods asked for is left out", o.Ref, o.Int("spec", "replicas"))
 		case o.Label(numberLabel) != "" && kept[o.Label(numberLabel)]:
 			return fmt.Errorf("%s of a revision that is live is left out", o.Ref)
+		case o.Kind == ConfigMaps && pin > 0 && o.Label(numberLabel) == fmt.Sprint(pin):
+			return fmt.Errorf("the snapshot of the pinned revision %d is left out", pin)
 		case o.Kind == ConfigMaps && o.Name == s.Parent.Name+"-rollout":
 			return fmt.Errorf("the record is left out")
 		}

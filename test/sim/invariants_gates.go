@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"greyrelease.example.com/test/sim/apply"
@@ -74,7 +75,9 @@ func (r *gated) follow(s *Sync) {
 		r.free = number(status, "stableRevision") == 0 || !r.othersRun(s)
 	}
 	pin := s.Parent.Int("spec", "rollbackTo")
-	if pin != 0 && pin == target || number(status, "stableRevision") == target {
+	// A pin to a number that was given twice leads to the one of that content.
+	pinned := pin != 0 && (pin == target || strings.Contains(message, "pinned to revision"))
+	if pinned || number(status, "stableRevision") == target {
 		r.free = true
 	}
 	if r.promoted == nil {
