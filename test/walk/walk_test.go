@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,10 +47,25 @@ func TestWalk(t *testing.T) {
 				seed := *from + n
 				if err := Walk(seed, sim.Product, nil); err != nil {
 					failures.Add(1)
-					t.Errorf("seed %d: %v\nto see it: go test ./test/walk -seed %d", seed, err, seed)
+					t.Errorf("seed %d: %v\nthe end of it:\n%s\nthe whole: go test ./test/walk -run TestWalk -seed %d", seed, err, ending(seed), seed)
 				}
 			}
 		})
 	}
 	group.Wait()
+}
+
+// ending takes a walk again and returns its last lines.
+func ending(seed uint64) string {
+	const most = 25
+	var lines []string
+	if err := Walk(seed, sim.Product, func(line string) {
+		lines = append(lines, line[:min(len(line), 300)])
+		if len(lines) > 2*most {
+			lines = append([]string(nil), lines[most:]...)
+		}
+	}); err == nil {
+		return "it went well the second time"
+	}
+	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }
