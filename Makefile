@@ -31,7 +31,7 @@ check: tidy format vet lint generated race ## Check modules, format, lint, gener
 
 test: ## Run all tests of the product, the service over HTTP included
 	go test $(RACE) $(QUICK)
-	go test $$(go list ./test/... | grep -vE '/test/(manifests|purity)(/|$$)')
+	go test -timeout 30m $$(go list ./test/... | grep -vE '/test/(manifests|purity)(/|$$)')
 	test/curl.sh
 
 demo: ## Watch two releases on a simulated cluster: one succeeds, one rolls itself back
