@@ -191,6 +191,7 @@ func (w *world) editChild() error {
 	case 1:
 		return w.RestartRollout(d.Ref)
 	case 2:
+		w.edited = true
 		return w.Edit(d.Ref, map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
 			"containers": []any{map[string]any{"name": "web", "image": "nginx:hand"}}}}}})
 	case 3:

@@ -99,21 +99,27 @@ func (w *world) final() bool {
 // unblock does what somebody has to do where nothing more happens by itself. To
 // wait for nothing that anybody could give is against I10.
 func (w *world) unblock() error {
-	phase, message := w.text("phase"), w.text("message")
+	if w.Server.Get(w.release) == nil {
+		w.broken = false
+		return w.create()
+	}
 	if err := w.relabel(); err != nil {
 		return err
 	}
+	phase, message := w.text("phase"), w.text("message")
+	// The stable version itself may never become available, and a template that
+	// somebody changed by hand may have left pods that are in the way.
+	helpless := phase == "RollingBack" || w.edited
 	switch {
 	case w.final():
 		return nil
-	case phase == "RollingBack" && !w.mended && w.Since(w.entered) > time.Hour:
-		// The stable version itself may never become available.
+	case phase == "Invalid":
+		return w.mend()
+	case helpless && !w.mended && w.Since(w.entered) > time.Hour:
 		w.mendPods()
 		return nil
 	case w.Metacontroller.Waits(w.release.Key()):
 		return nil
-	case phase == "Invalid":
-		return w.mend()
 	case phase == "Paused" && strings.Contains(message, "spec.paused"):
 		return w.edit(map[string]any{"paused": nil})
 	case phase == "Paused" && strings.Contains(message, "scaled to 0"):

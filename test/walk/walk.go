@@ -3,6 +3,7 @@ package walk
 import (
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"greyrelease.example.com/test/sim"
@@ -42,6 +43,29 @@ func (w *world) rest() error {
 	if w.r.IntN(4) > 0 {
 		return w.Run(between(w.r, 2*time.Minute))
 	}
-	_, err := w.Until(10*time.Minute, w.Quiet)
-	return err
+	if _, err := w.Until(10*time.Minute, w.Quiet); err != nil {
+		return err
+	}
+	return w.checkQuiet()
+}
+
+// checkQuiet is I10: where nothing more is going to happen, the release is at an
+// end or waits for somebody.
+func (w *world) checkQuiet() error {
+	o := w.Server.Get(w.release)
+	if o == nil || !w.Quiet() || o.Int("status", "observedGeneration") != o.Generation() {
+		return nil
+	}
+	phase, message := w.text("phase"), w.text("message")
+	switch phase {
+	case "Healthy", "RolledBack", "Degraded", "Invalid":
+		return nil
+	case "Paused":
+		for _, reason := range []string{"spec.paused", "scaled to 0", "approval"} {
+			if strings.Contains(message, reason) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("I10: nothing is going to happen, and it waits for nobody: %s: %s", phase, message)
 }

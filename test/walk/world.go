@@ -15,6 +15,7 @@ type world struct {
 	release  sim.Ref
 	versions int       // how many there are: "1", "2" and so on
 	broken   bool      // the spec is one that the hook refuses
+	edited   bool      // somebody changed a Deployment's template by hand
 	mended   bool      // all versions are good ones
 	entered  time.Time // when the trouble ended
 }
