@@ -67,7 +67,7 @@ type Cluster struct {
 	lastLoss  time.Time            // when pods were last lost through no write of ours
 	lastHand  time.Time            // when somebody last laid hands on a child
 	edited    map[string]bool      // uids of children that somebody edited
-	refused   map[badSpec]bool
+	refused   map[edition]bool
 	failure   error
 	trace     func(string)
 }
@@ -101,7 +101,7 @@ func New(o Options, hook Hook) *Cluster {
 		behaviors: map[string]Behavior{},
 		parents:   map[string][]*Object{},
 		edited:    map[string]bool{},
-		refused:   map[badSpec]bool{},
+		refused:   map[edition]bool{},
 	}
 	for i := range 5 {
 		c.nodes = append(c.nodes, &node{name: fmt.Sprintf("node-%d", i+1), up: true})

@@ -56,15 +56,15 @@ func limitsOf(parent, valid *Object) limits {
 	return limits{replicas, replicas - min(unavailable, replicas), replicas + surge}
 }
 
-// refuse remembers which generations of a spec the hook found invalid.
-func (c *Cluster) refuse(s *Sync) {
-	if apply.Text(s.Answer.Status, "phase") == "Invalid" {
-		c.refused[badSpec{s.Parent.UID, s.Parent.Generation()}] = true
-	}
+// judge remembers which generations of a spec the hook took for valid and which
+// it refused; those that it never saw are neither.
+func (c *Cluster) judge(s *Sync) {
+	spec := edition{s.Parent.UID, s.Parent.Generation()}
+	c.refused[spec] = apply.Text(s.Answer.Status, "phase") == "Invalid"
 }
 
-// badSpec names a spec that was refused.
-type badSpec struct {
+// edition is a version of a release's spec.
+type edition struct {
 	uid        string
 	generation int64
 }
@@ -111,7 +111,7 @@ func (b *bounds) note(c *Cluster, s *Sync, w Write) error {
 	}
 	if w.Ref.Name == s.Parent.Name+"-rollout" && w.New != nil && w.New != w.Old {
 		b.parents[w.New.Version] = s.Parent
-		refused := c.refused[badSpec{s.Parent.UID, s.Parent.Generation()}]
+		refused := c.refused[edition{s.Parent.UID, s.Parent.Generation()}]
 		b.guessed[s.Parent.UID] = refused && (w.Old == nil || b.guessed[s.Parent.UID])
 	}
 	return nil
@@ -162,14 +162,17 @@ func (b *bounds) inForce(c *Cluster, s *Sync, live bool) limits {
 }
 
 // lastValid is the version itself, or if the hook refused it the last one before
-// it that was not refused.
+// it that the hook accepted.
 func (c *Cluster) lastValid(version *Object) *Object {
+	if !c.refused[edition{version.UID, version.Generation()}] {
+		return version
+	}
 	valid := version
 	for _, o := range c.parents[version.UID] {
 		if o.Version > version.Version {
 			break
 		}
-		if !c.refused[badSpec{o.UID, o.Generation()}] {
+		if refused, known := c.refused[edition{o.UID, o.Generation()}]; known && !refused {
 			valid = o
 		}
 	}

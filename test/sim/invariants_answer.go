@@ -9,7 +9,7 @@ import (
 // checkReply: the service answers with 200 or asks for patience with 429.
 func checkReply(c *Cluster, s *Sync) error {
 	if s.Answer != nil {
-		c.refuse(s)
+		c.judge(s)
 	}
 	if s.Reply.Status == 429 && s.Reply.RetryAfter <= 0 {
 		return fmt.Errorf("429 without Retry-After")
