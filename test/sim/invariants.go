@@ -150,7 +150,10 @@ func (b *bounds) versions(c *Cluster, s *Sync, live bool) []*Object {
 func (b *bounds) inForce(c *Cluster, s *Sync, live bool) limits {
 	versions := b.versions(c, s, live)
 	wide := limitsOf(versions[0], c.lastValid(versions[0]))
-	for _, o := range versions[1:] {
+	for i, o := range versions[1:] {
+		if o.Generation() == versions[i].Generation() {
+			continue // a change of its status changes no limits
+		}
 		l := limitsOf(o, c.lastValid(o))
 		wide.floor, wide.ceiling = min(wide.floor, l.floor), max(wide.ceiling, l.ceiling)
 	}
