@@ -101,7 +101,7 @@ func (c *Cluster) finishForeground(o *Object) {
 func (c *Cluster) finishOrphan(o *Object) {
 	if w := c.workloads[o.UID]; w != nil {
 		for _, s := range w.sets {
-			s.workload = nil
+			s.workload, s.uid = nil, ""
 		}
 		c.orphans = append(c.orphans, w.sets...)
 		w.sets = nil

@@ -24,6 +24,7 @@ type gated struct {
 	attempt int64
 
 	full     []time.Time    // full[n]: since when n pods of the target have been available, zero if not
+	short    []time.Time    // short[n]: since when they are fewer, zero if not
 	pods     int64          // the largest batch whose gate was seen open, in pods
 	share    float64        // and as a share of the replicas then
 	promoted map[int64]bool // gates that a command opened, by size
@@ -36,6 +37,10 @@ type gated struct {
 	pin      int64  // rollbackTo then
 	forgiven string // the attempt whose failure the user has answered to
 }
+
+// breaks is how long pods must be missing to break a soak for certain: the write
+// that notes a shorter break can get lost before it is over.
+const breaks = 2 * time.Second
 
 // attempts are how a message names the attempt that is running.
 var attempts = regexp.MustCompile(`(?:promote|abort|retry) (\d+)\.(\d+)`)
@@ -123,14 +128,20 @@ func (r *gated) observe(s *Sync, target *Object) {
 		available = min(target.Int("status", "availableReplicas"), target.Int("spec", "replicas"))
 	}
 	for int64(len(r.full)) <= available {
-		r.full = append(r.full, time.Time{})
+		r.full, r.short = append(r.full, time.Time{}), append(r.short, time.Time{})
 	}
 	for n := range r.full {
+		broken := !r.short[n].IsZero() && s.At.Sub(r.short[n]) >= breaks
 		switch {
-		case int64(n) > available:
+		case int64(n) > available && r.short[n].IsZero():
+			r.short[n] = s.At
+		case int64(n) > available && broken:
 			r.full[n] = time.Time{}
-		case r.full[n].IsZero():
-			r.full[n] = s.At
+		case int64(n) <= available:
+			if broken || r.full[n].IsZero() {
+				r.full[n] = s.At
+			}
+			r.short[n] = time.Time{}
 		}
 	}
 	if apply.Text(s.Answer.Status, "phase") == "Invalid" {

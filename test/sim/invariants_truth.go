@@ -45,7 +45,7 @@ func (b *bounds) checkTrueFloor(c *Cluster, s *Sync, w Write) error {
 		return nil // it was seen without pods, and an older answer gave it some again
 	}
 	seen := c.seen(s)
-	if is >= was || !c.lastLoss.Before(seen) || !c.lastHand.Before(seen) {
+	if is >= was || !c.lastLoss.Before(seen) || !c.lastHand.Before(seen) || b.blind(c, s) || !w.Old.OwnedBy(s.Parent.UID) {
 		return nil
 	}
 	available := c.availableAt(w.Old, seen)

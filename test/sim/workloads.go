@@ -117,7 +117,8 @@ func (c *Cluster) newestSet(w *workload, d *Object) *replicaSet {
 	template := apply.Object(d.Tree, "spec", "template")
 	selector := apply.Object(d.Tree, "spec", "selector", "matchLabels")
 	c.orphans = slices.DeleteFunc(c.orphans, func(s *replicaSet) bool {
-		if s.deleted || s.namespace != d.Namespace || !matches(selector, s.labels) {
+		// One that still names a deleted Deployment is nobody's to adopt.
+		if s.deleted || s.uid != "" || s.namespace != d.Namespace || !matches(selector, s.labels) {
 			return s.deleted && len(s.pods) == 0
 		}
 		s.workload, s.uid = w, w.uid
