@@ -36,7 +36,7 @@ func Invariants(c *Cluster) []Check {
 		{Name: "I7", Answered: checkSnapshotFirst},
 		{Name: "I8", Answered: checkDecision, Wrote: t.check},
 		{Name: "status", Answered: f.checkStatus},
-		{Name: "I13", Answered: g.check},
+		{Name: "I13", Answered: g.check, Wrote: g.note},
 	}
 }
 

@@ -25,6 +25,7 @@ type gated struct {
 
 	full     []time.Time    // full[n]: since when n pods of the target have been available, zero if not
 	short    []time.Time    // short[n]: since when they are fewer, zero if not
+	unnoted  time.Time      // when a record was last not written, or written over with an older one
 	pods     int64          // the largest batch whose gate was seen open, in pods
 	share    float64        // and as a share of the replicas then
 	promoted map[int64]bool // gates that a command opened, by size
@@ -38,8 +39,8 @@ type gated struct {
 	forgiven string // the attempt whose failure the user has answered to
 }
 
-// breaks is how long pods must be missing to break a soak for certain: the write
-// that notes a shorter break can get lost before it is over.
+// breaks is how long pods must be missing to break a soak for certain. A break
+// that could not be written down while it lasted leaves no trace.
 const breaks = 2 * time.Second
 
 // attempts are how a message names the attempt that is running.
@@ -67,6 +68,15 @@ func (g *gates) check(c *Cluster, s *Sync) error {
 	return r.checkPromotion(s, versions)
 }
 
+// note takes down what became of records.
+func (g *gates) note(c *Cluster, s *Sync, w Write) error {
+	r := g.releases[s.Parent.UID]
+	if r != nil && w.Ref.Name == s.Parent.Name+"-rollout" && (w.Err != nil || g.bounds.blind(c, s)) {
+		r.unnoted = c.clock.now
+	}
+	return nil
+}
+
 // follow finds out which attempt is running and what the user said about it.
 func (r *gated) follow(s *Sync) {
 	status := s.Answer.Status
@@ -76,7 +86,7 @@ func (r *gated) follow(s *Sync) {
 		attempt, _ = strconv.ParseInt(m[2], 10, 64)
 	}
 	if target != r.target || attempt != r.attempt {
-		*r = gated{target: target, attempt: attempt, failed: r.failed, since: r.since, as: r.as, content: r.content, pin: r.pin, forgiven: r.forgiven}
+		*r = gated{target: target, attempt: attempt, failed: r.failed, since: r.since, as: r.as, content: r.content, pin: r.pin, forgiven: r.forgiven, unnoted: r.unnoted}
 		r.free = number(status, "stableRevision") == 0 || !r.othersRun(s)
 	}
 	pin := s.Parent.Int("spec", "rollbackTo")
@@ -131,7 +141,7 @@ func (r *gated) observe(s *Sync, target *Object) {
 		r.full, r.short = append(r.full, time.Time{}), append(r.short, time.Time{})
 	}
 	for n := range r.full {
-		broken := !r.short[n].IsZero() && s.At.Sub(r.short[n]) >= breaks
+		broken := !r.short[n].IsZero() && s.At.Sub(r.short[n]) >= breaks && r.unnoted.Before(r.short[n])
 		switch {
 		case int64(n) > available && r.short[n].IsZero():
 			r.short[n] = s.At
