@@ -245,7 +245,8 @@ func (o *observation) identify(c *Child) rollout.Revision {
 		return rollout.Revision{}
 	}
 	r := rollout.Revision{Hash: hash, Version: c.Metadata.Annotations[AnnotationVersion]}
-	if n, err := strconv.ParseInt(c.Metadata.Labels[LabelNumber], 10, 64); err == nil && n >= 1 && n <= history.MaxNumber {
+	n, err := strconv.ParseInt(c.Metadata.Labels[LabelNumber], 10, 64)
+	if err == nil && n >= 1 && n <= history.MaxNumber && !o.claimed(rollout.Revision{Number: n, Hash: hash}) {
 		r.Number = n
 	}
 	return r

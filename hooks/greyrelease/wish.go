@@ -73,9 +73,13 @@ func (o *observation) findContent(d *desire) {
 		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, collision.Error()))
 		return
 	case found:
-		d.wish.Content = o.canonical(rollout.Revision{Number: known.Number, Hash: content.Hash, Version: content.Version})
-		o.checkDeployable(d, known)
-		return
+		// The same content can be kept under a number that is another's by now: then
+		// it gets a number, and a snapshot, of its own.
+		if r := o.canonical(rollout.Revision{Number: known.Number, Hash: content.Hash, Version: content.Version}); !o.claimed(r) {
+			d.wish.Content = r
+			o.checkDeployable(d, known)
+			return
+		}
 	case err != nil:
 		o.note("%v", err)
 	}
@@ -140,11 +144,28 @@ func (o *observation) canonical(r rollout.Revision) rollout.Revision {
 		}
 	}
 	for _, s := range o.snapshots {
-		if s.Hash == r.Hash && s.Broken == "" && s.Number != 0 {
-			return rollout.Revision{Number: s.Number, Hash: s.Hash, Version: s.Version}
+		kept := rollout.Revision{Number: s.Number, Hash: s.Hash, Version: s.Version}
+		if s.Hash == r.Hash && s.Broken == "" && s.Number != 0 && !o.claimed(kept) {
+			return kept
 		}
 	}
 	return r
+}
+
+// claimed tells whether the record knows the number of r as another content's.
+// It comes to that when a spec changes before its first snapshot is observed: the
+// number was given to the old content in the snapshot and to the new one in the
+// record. The record is what is acted on, so it decides.
+func (o *observation) claimed(r rollout.Revision) bool {
+	if o.record == nil {
+		return false
+	}
+	for _, known := range []rollout.Revision{o.record.Target, o.record.Stable} {
+		if known.Number == r.Number && known.Number != 0 && known.Hash != r.Hash {
+			return true
+		}
+	}
+	return false
 }
 
 // number is the revision number of content whose snapshot is not there: the one
@@ -177,7 +198,7 @@ func (o *observation) number(content history.Content) (int64, error) {
 		highest = r.Highest
 	}
 	for _, n := range o.numbers {
-		if o.identity[n].Hash == hash && !o.numberTaken(n) {
+		if o.identity[n].Hash == hash && n <= history.MaxNumber && !o.numberTaken(n) {
 			return n, nil
 		}
 		elsewhere = append(elsewhere, n)
@@ -207,7 +228,7 @@ func (o *observation) findPin(d *desire) {
 		return
 	}
 	path := field.NewPath("spec", "rollbackTo")
-	s, found := history.ByNumber(o.snapshots, d.spec.RollbackTo)
+	s, found := o.keptAs(d.spec.RollbackTo)
 	switch {
 	case !found:
 		d.errs = append(d.errs, field.Invalid(path, d.spec.RollbackTo, "there is no such revision; "+o.choices()))
@@ -223,11 +244,25 @@ func (o *observation) findPin(d *desire) {
 	d.wish.Pin = o.canonical(rollout.Revision{Number: s.Number, Hash: s.Hash, Version: s.Version})
 }
 
+// keptAs finds the snapshot of what users know under a number.
+func (o *observation) keptAs(number int64) (history.Snapshot, bool) {
+	s, found := history.ByNumber(o.snapshots, number)
+	if !found || !o.claimed(rollout.Revision{Number: number, Hash: s.Hash}) {
+		return s, found
+	}
+	for _, known := range []rollout.Revision{o.record.Target, o.record.Stable} {
+		if known.Number == number {
+			return o.snapshot(known)
+		}
+	}
+	return history.Snapshot{}, false
+}
+
 // choices lists the revisions that rollbackTo can name.
 func (o *observation) choices() string {
 	var names []string
 	for _, s := range o.snapshots {
-		if s.Broken == "" {
+		if s.Broken == "" && !o.claimed(rollout.Revision{Number: s.Number, Hash: s.Hash}) {
 			names = append(names, fmt.Sprintf("%d (%s)", s.Number, s.Version))
 		}
 	}

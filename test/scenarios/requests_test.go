@@ -3,6 +3,8 @@ package scenarios
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -334,5 +336,40 @@ func checkFinalized(t *testing.T, request map[string]any, now time.Time) {
 	r := ask(t, request, now)
 	if !bytes.Contains(r.body, []byte(`"finalized":true`)) || len(r.children) != 0 || r.resync != 0 {
 		t.Errorf("want finalized at once and nothing asked for, got %s", r.body)
+	}
+}
+
+// A spec that changes before its first snapshot is observed leaves a number that
+// the snapshot gives to the old content and the record to the new one.
+func TestOneNumberForTwoContents(t *testing.T) {
+	s := after(t, sim.Dynamic, `create {replicas: 4, targetVersion: "1.0"}
+until phase=Healthy within 1m
+edit {targetVersion: "2.0"}
+until phase=Healthy within 5m
+run 1m`)
+	request := s.request(t)
+	record := apply.Object(request, "children", "ConfigMap.v1", "default/web-rollout", "data")
+	record["record.json"] = strings.ReplaceAll(apply.Text(record, "record.json"), `"number":2,`, `"number":1,`)
+	spec := apply.Object(request, "parent", "spec")
+
+	spec["targetVersion"] = "1.0"
+	r := ask(t, request, s.Now())
+	if r.children["ConfigMap web-rev-3"] == nil {
+		t.Errorf("want 1.0 kept anew as revision 3, got %v", slices.Sorted(maps.Keys(r.children)))
+	}
+	if got := apply.Text(r.children["ConfigMap web-rollout"], "data", "record.json"); !strings.Contains(got, `"target":{"number":3,`) {
+		t.Errorf("want target 3, got %s", got)
+	}
+
+	// What users know as revision 1 is what the record calls so.
+	spec["targetVersion"], spec["rollbackTo"] = "2.0", int64(1)
+	r = ask(t, request, s.Now())
+	if got := apply.Text(r.status, "targetVersion"); got != "2.0" {
+		t.Errorf("want rollbackTo 1 to mean 2.0, got %s", got)
+	}
+	spec["rollbackTo"] = int64(7)
+	r = ask(t, request, s.Now())
+	if got := apply.Text(r.status, "message"); !strings.HasSuffix(got, "kept are 2 (2.0)") {
+		t.Errorf("want only the revision offered whose number is its own, got %q", got)
 	}
 }
