@@ -221,6 +221,22 @@ func (r *gated) checkPromotion(s *Sync, versions []*Object) error {
 	return nil
 }
 
+// outdated tells whether a later record was written than the one that the answer
+// went by: an attempt that it takes for the last one may have been left already.
+func outdated(c *Cluster, s *Sync) bool {
+	for _, o := range s.Children {
+		if o.Kind != ConfigMaps || o.Name != s.Parent.Name+"-rollout" {
+			continue
+		}
+		for _, ch := range c.history {
+			if ch.New != nil && ch.New.UID == o.UID && ch.New.Version > o.Version {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // checkRetry: what was rolled back gets no pods again until the user changes the
 // content, pins it or asks for it.
 func (r *gated) checkRetry(c *Cluster, s *Sync, target *Object) error {
@@ -228,7 +244,7 @@ func (r *gated) checkRetry(c *Cluster, s *Sync, target *Object) error {
 	content := contentOf(s.Parent)
 	status := s.Answer.Status
 	id := fmt.Sprintf("%d.%d", r.target, r.attempt)
-	if apply.Text(status, "phase") == "RolledBack" && r.failed != r.target && r.forgiven != id {
+	if apply.Text(status, "phase") == "RolledBack" && r.failed != r.target && r.forgiven != id && !outdated(c, s) {
 		r.failed, r.content, r.pin, r.since, r.as = r.target, content, pin, s.Parent.Version, id
 	}
 	if r.failed == 0 {
