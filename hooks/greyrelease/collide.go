@@ -1,7 +1,6 @@
 package greyrelease
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -30,14 +29,10 @@ func (c collision) String() string {
 // sync: ports 53/UDP and 53/TCP end as 53/TCP twice. Server-side apply merges by
 // the keys of the API, containerPort and protocol for ports, and refuses two
 // items with equal ones; so do other tools.
-func collisions(template json.RawMessage, mode history.Mode) ([]collision, error) {
-	v, err := jsontree.Parse(template)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read template: %w", err)
-	}
+func collisions(template jsontree.Value, mode history.Mode) []collision {
 	c := collider{mode: mode}
-	c.walk("", v, podTemplate)
-	return c.found, nil
+	c.walk("", template, podTemplate)
+	return c.found
 }
 
 type collider struct {
@@ -48,12 +43,12 @@ type collider struct {
 func (c *collider) walk(path string, v jsontree.Value, s *shape) {
 	switch v.Kind {
 	case jsontree.Object:
-		for _, m := range v.Members {
+		for _, m := range v.Members() {
 			c.walk(strings.TrimPrefix(path+"."+m.Name, "."), m.Value, s.field(m.Name))
 		}
 	case jsontree.Array:
 		c.list(path, v, s)
-		for i, item := range v.Items {
+		for i, item := range v.Items() {
 			c.walk(fmt.Sprintf("%s[%d]", path, i), item, s.item())
 		}
 	case jsontree.Null, jsontree.Bool, jsontree.Number, jsontree.String, jsontree.Verbatim:
@@ -81,8 +76,8 @@ func (c *collider) list(path string, v jsontree.Value, s *shape) {
 
 // twice returns the first key that a list has twice, "" if there is none.
 func twice(list jsontree.Value, key func(jsontree.Value) string) string {
-	seen := make(map[string]bool, len(list.Items))
-	for _, item := range list.Items {
+	seen := make(map[string]bool, len(list.Items()))
+	for _, item := range list.Items() {
 		k := key(item)
 		if seen[k] {
 			return k

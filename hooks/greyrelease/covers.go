@@ -64,7 +64,7 @@ func compare(want, live jsontree.Value, s *shape) difference {
 
 func compareObjects(want, live jsontree.Value, s *shape) difference {
 	var all difference
-	for _, m := range want.Members {
+	for _, m := range want.Members() {
 		if m.Value.Kind == jsontree.Null {
 			continue
 		}
@@ -95,7 +95,7 @@ func droppable(v jsontree.Value, s *shape) bool {
 
 func compareLists(want, live jsontree.Value, s *shape) difference {
 	var all difference
-	added := len(live.Items) - len(want.Items)
+	added := len(live.Items()) - len(want.Items())
 	if added < 0 || added > 0 && (s == nil || s.keys == nil) {
 		return difference{Changed: here}
 	}
@@ -104,12 +104,12 @@ func compareLists(want, live jsontree.Value, s *shape) difference {
 	}
 	// Ours must all be there, in our order.
 	j := 0
-	for i, w := range want.Items {
-		for added > 0 && !sameKeys(w, live.Items[j], s.keys) {
+	for i, w := range want.Items() {
+		for added > 0 && !sameKeys(w, live.Items()[j], s.keys) {
 			j++
 			added--
 		}
-		if d := compare(w, live.Items[j], s.item()); d != (difference{}) && all.add(d, "["+strconv.Itoa(i)+"]") {
+		if d := compare(w, live.Items()[j], s.item()); d != (difference{}) && all.add(d, "["+strconv.Itoa(i)+"]") {
 			break
 		}
 		j++

@@ -239,9 +239,7 @@ func (a *answer) templateNotes() []string {
 	if !a.wish.Valid {
 		return nil
 	}
-	_, notes, err := renderTemplate(a.spec.Template, templateIdentity{
-		Name: a.name, App: a.spec.AppName, Hash: a.content.Hash, Version: a.content.Version,
-	})
+	_, notes, err := fillTemplate(a.desire.template, a.identityOf(&a.desire))
 	if err != nil {
 		return nil // It was rendered when its revision was new.
 	}

@@ -55,8 +55,9 @@ type lastStatus struct {
 	TargetRevision composite.Int   `json:"targetRevision"`
 	History        []lastEntry     `json:"history"`
 	LastCommand    *lastCommand    `json:"lastCommand"`
-	// counts are nil when the status is missing.
-	counts *podCounts
+	podCounts
+	// read is false when the status is missing.
+	read bool
 }
 
 // shows tells whether the status says the same as s to a reader, counts of pods
@@ -141,12 +142,11 @@ func observe(req *Request) (*observation, error) {
 // readStatus reads what is used of the parent's status. If it can't be read,
 // somebody wrote it by hand, and it is only a hint.
 func (o *observation) readStatus(raw json.RawMessage) {
-	var c podCounts
-	if len(raw) == 0 || json.Unmarshal(raw, &o.status) != nil || json.Unmarshal(raw, &c) != nil {
+	if len(raw) == 0 || json.Unmarshal(raw, &o.status) != nil {
 		o.status = lastStatus{}
 		return
 	}
-	o.status.counts = &c
+	o.status.read = true
 }
 
 func (o *observation) sortConfigMaps(children []Child) {
@@ -192,17 +192,15 @@ func (o *observation) readRecord() error {
 		err = fmt.Errorf("it has no %s", history.RecordKey)
 	}
 	if err == nil {
-		var format struct {
-			Format int64 `json:"format"`
-		}
-		if json.Unmarshal(text, &format) == nil && format.Format > rollout.Format {
+		var r rollout.Record
+		err = json.Unmarshal(text, &r)
+		if format := formatOf(text, &r, err); format > rollout.Format {
 			return &composite.RetryError{
 				After:  2 * time.Second,
-				Reason: fmt.Sprintf("the record %s has format %d, written by a newer version of the service; this one knows %d", recordName(o.name), format.Format, rollout.Format),
+				Reason: fmt.Sprintf("the record %s has format %d, written by a newer version of the service; this one knows %d", recordName(o.name), format, rollout.Format),
 			}
 		}
-		var r rollout.Record
-		if err = json.Unmarshal(text, &r); err == nil {
+		if err == nil {
 			if err = r.Validate(); err == nil {
 				o.record, o.recordText = &r, text
 				return nil
@@ -211,6 +209,21 @@ func (o *observation) readRecord() error {
 	}
 	o.note("the record %s could not be used (%v) and is made again from what runs", recordName(o.name), err)
 	return nil
+}
+
+// formatOf is the format of a record's text, also when a newer one has fields of
+// other types than r.
+func formatOf(text json.RawMessage, r *rollout.Record, err error) int64 {
+	if err == nil {
+		return r.Format
+	}
+	var only struct {
+		Format int64 `json:"format"`
+	}
+	if json.Unmarshal(text, &only) != nil {
+		return 0
+	}
+	return only.Format
 }
 
 func (o *observation) sortDeployments(children []Child) {

@@ -182,12 +182,12 @@ func (a *answer) revision(number int64) rollout.Revision {
 // template is the pod template of a Deployment: as it was rendered when its
 // revision was new, never rendered again.
 func (a *answer) template(r rollout.Revision, c *Child) (json.RawMessage, error) {
-	var want json.RawMessage
+	var want history.Template
 	if s, ok := a.snapshot(r); ok {
-		text, err := s.Template()
+		template, err := s.Template()
 		switch {
 		case err == nil:
-			want = text
+			want = template
 		case c == nil:
 			return nil, err
 		default:
@@ -195,13 +195,13 @@ func (a *answer) template(r rollout.Revision, c *Child) (json.RawMessage, error)
 		}
 	}
 	if c == nil {
-		if want == nil {
+		if want.Text == nil {
 			return nil, fmt.Errorf("revision %d has neither a snapshot nor a Deployment", r.Number)
 		}
-		return want, nil
+		return want.Text, nil
 	}
-	if c.Metadata.DeletionTimestamp != "" && want != nil {
-		return want, nil
+	if c.Metadata.DeletionTimestamp != "" && want.Text != nil {
+		return want.Text, nil
 	}
 	e := emitTemplate(want, c.Spec.Template, c.Metadata.Annotations[lastAppliedAnnotation], a.mode)
 	if e.Changed != "" {
@@ -273,23 +273,19 @@ func (a *answer) failed(order rollout.Order, c *Child) string {
 
 // undeployable says why a Deployment of a revision can't be created in the apply
 // mode in use; nil when it can, or when the mode is not known yet.
-func (o *observation) undeployable(r rollout.Revision, template json.RawMessage) *field.Error {
+func (o *observation) undeployable(r rollout.Revision, template history.Template) *field.Error {
 	if !o.modeKnown {
 		return nil
 	}
 	path := field.NewPath("spec", "template")
-	found, err := collisions(template, o.mode)
-	if err != nil {
-		return field.Invalid(path, field.OmitValueType{}, err.Error())
-	}
-	if len(found) > 0 {
+	if found := collisions(template.Tree, o.mode); len(found) > 0 {
 		return field.Invalid(path.Child(found[0].Path), field.OmitValueType{},
 			fmt.Sprintf("two items have %s; %s", found[0].Key, found[0].Cure))
 	}
 	a := answer{observation: o, desire: desire{spec: defaultSpec()}}
 	object, err := json.Marshal(deployment{
 		Metadata: history.Metadata{Name: deploymentName(o.name, r.Hash)},
-		Spec:     a.deploymentSpec(1, r.Hash, template),
+		Spec:     a.deploymentSpec(1, r.Hash, template.Text),
 	})
 	if err == nil {
 		err = history.Fits(object, o.mode)
@@ -390,7 +386,7 @@ func (a *answer) renderRecord() error {
 		}
 		return nil
 	}
-	text := a.recordText
+	var text json.RawMessage // of a change
 	if a.record == nil && !a.recordIsLost() {
 		a.missing = append(a.missing, "ConfigMap "+recordName(a.name))
 	}

@@ -89,7 +89,7 @@ func decodeSpec(raw json.RawMessage) (*Spec, field.ErrorList) {
 		o.text("targetVersion", &s.TargetVersion, checkVersion)
 	}
 	if o.required("template", "describe the pods as in a Deployment") {
-		s.Template = o.fields["template"]
+		s.Template = o.raw("template")
 	}
 	strategy := string(StrategyCanary)
 	o.text("strategy", &strategy, checkStrategy)
@@ -126,7 +126,7 @@ func decodeSpec(raw json.RawMessage) (*Spec, field.ErrorList) {
 
 // batches reads an explicit plan. It is nil if there is none or a part is wrong.
 func (o object) batches(name string) []batch {
-	raw := o.fields[name]
+	raw := o.raw(name)
 	if absent(raw) {
 		return nil
 	}

@@ -32,11 +32,11 @@ const movingSeconds = 2
 // pods are still moving. There is another look within movingSeconds.
 func (a *answer) holdCounts(s *GreyReleaseStatus) {
 	now := counts(s)
-	if a.record == nil || a.sinceChange() >= movingSeconds*time.Second || a.status.counts == nil || *a.status.counts == now {
+	if a.record == nil || a.sinceChange() >= movingSeconds*time.Second || !a.status.read || a.status.podCounts == now {
 		return
 	}
 	held := *s
-	setCounts(&held, *a.status.counts)
+	setCounts(&held, a.status.podCounts)
 	if !a.status.shows(&held) {
 		return
 	}

@@ -1,7 +1,6 @@
 package greyrelease
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -28,35 +27,42 @@ type templateIdentity struct {
 // user wrote. It adds the labels that tell the release's pods apart and the
 // version to each image that leaves it open; of the metadata only labels and
 // annotations are taken. Everything else stays as it was written, and nothing
-// is filled in. The result is canonical JSON.
+// is filled in. The text is canonical JSON.
 //
 // The notes are for the user: what of the template was not taken as written,
 // and that no container takes the version. An error is a template of the wrong
 // shape, with the path.
-func renderTemplate(raw json.RawMessage, id templateIdentity) (rendered json.RawMessage, notes []string, err error) {
-	template, err := jsontree.Parse(raw)
+func renderTemplate(template jsontree.Value, id templateIdentity) (rendered history.Template, notes []string, err error) {
+	tree, notes, err := fillTemplate(template, id)
 	if err != nil {
-		return nil, nil, fmt.Errorf("spec.template: %w", err)
+		return history.Template{}, nil, err
 	}
+	// Read again, for the text lacks the nulls.
+	rendered.Text = jsontree.Canonical(tree)
+	rendered.Tree, err = jsontree.Parse(rendered.Text)
+	return rendered, notes, err
+}
+
+// fillTemplate is renderTemplate without the text.
+func fillTemplate(template jsontree.Value, id templateIdentity) (rendered jsontree.Value, notes []string, err error) {
 	if template.Kind != jsontree.Object {
-		return nil, nil, fmt.Errorf("spec.template: must be an object")
+		return jsontree.Value{}, nil, fmt.Errorf("spec.template: must be an object")
 	}
 	r := renderer{id: id}
 	metadata, err := r.metadata(template)
 	if err != nil {
-		return nil, nil, err
+		return jsontree.Value{}, nil, err
 	}
 	spec, err := r.spec(template)
 	if err != nil {
-		return nil, nil, err
+		return jsontree.Value{}, nil, err
 	}
-	for _, m := range template.Members {
+	for _, m := range template.Members() {
 		if m.Name != "metadata" && m.Name != "spec" {
 			r.note("spec.template.%s is not taken", m.Name)
 		}
 	}
-	template = jsontree.Value{}.With("metadata", metadata).With("spec", spec)
-	return jsontree.Canonical(template), r.notes, nil
+	return jsontree.Value{}.With("metadata", metadata).With("spec", spec), r.notes, nil
 }
 
 type renderer struct {
@@ -82,7 +88,7 @@ func (r *renderer) metadata(template jsontree.Value) (jsontree.Value, error) {
 	if err != nil {
 		return jsontree.Value{}, err
 	}
-	for _, m := range from.Members {
+	for _, m := range from.Members() {
 		if m.Name != "labels" && m.Name != "annotations" && !m.Value.IsEmpty() {
 			r.note("%s.%s is not taken", path, m.Name)
 		}
@@ -97,7 +103,7 @@ func (r *renderer) metadata(template jsontree.Value) (jsontree.Value, error) {
 // labels keeps the user's labels with their values, but for those that belong
 // to us or to the Deployment controller.
 func (r *renderer) labels(labels jsontree.Value) jsontree.Value {
-	for _, m := range labels.Members {
+	for _, m := range labels.Members() {
 		if m.Name == podHashLabel || strings.HasPrefix(m.Name, history.Prefix) {
 			labels = labels.Without(m.Name)
 			r.note("the label %s of spec.template is reserved and not taken", m.Name)
@@ -126,8 +132,8 @@ func (r *renderer) spec(template jsontree.Value) (jsontree.Value, error) {
 		if containers.Kind != jsontree.Array {
 			return jsontree.Value{}, fmt.Errorf("%s.%s: must be a list", path, list)
 		}
-		items := make([]jsontree.Value, len(containers.Items))
-		for i, c := range containers.Items {
+		items := make([]jsontree.Value, len(containers.Items()))
+		for i, c := range containers.Items() {
 			var took bool
 			if items[i], took, err = r.container(fmt.Sprintf("%s.%s[%d]", path, list, i), c); err != nil {
 				return jsontree.Value{}, err

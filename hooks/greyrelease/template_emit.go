@@ -34,28 +34,24 @@ type emission struct {
 // because dynamic apply removes what it finds there and not in the answer: the
 // restart annotation of a template that was once sent back live must not go,
 // or all pods restart.
-func emitTemplate(want, live json.RawMessage, lastApplied string, mode history.Mode) emission {
-	if bytes.Equal(want, live) {
-		return emission{Template: want}
+func emitTemplate(want history.Template, live json.RawMessage, lastApplied string, mode history.Mode) emission {
+	if bytes.Equal(want.Text, live) {
+		return emission{Template: want.Text}
 	}
 	stored, err := jsontree.Parse(live)
 	if err != nil {
-		return emission{Template: want}
+		return emission{Template: want.Text}
 	}
-	if len(want) == 0 {
+	if len(want.Text) == 0 {
 		return emission{Template: jsontree.Canonical(stored)}
 	}
-	wanted, err := jsontree.Parse(want)
-	if err != nil {
-		return emission{Template: want}
-	}
-	e := emission{Template: want, difference: covers(wanted, stored)}
+	e := emission{Template: want.Text, difference: covers(want.Tree, stored)}
 	if mode == history.ServerSide || e.Changed != "" {
 		return e
 	}
 	// Canonical, for older API servers store a creationTimestamp of null.
 	back := jsontree.Canonical(stored)
-	if !applied(lastApplied, back) && mergesToItself(stored, lastTemplate(lastApplied, want, wanted), wanted) {
+	if !applied(lastApplied, back) && mergesToItself(stored, lastTemplate(lastApplied, want), want.Tree) {
 		return e
 	}
 	if history.Fits(back, mode) == nil {
@@ -73,9 +69,9 @@ func applied(lastApplied string, template []byte) bool {
 
 // lastTemplate is spec.template of the Deployment that was applied last, null
 // if there is none. Often that is what is wanted now.
-func lastTemplate(lastApplied string, want []byte, wanted jsontree.Value) jsontree.Value {
-	if applied(lastApplied, want) {
-		return wanted
+func lastTemplate(lastApplied string, want history.Template) jsontree.Value {
+	if applied(lastApplied, want.Text) {
+		return want.Tree
 	}
 	last, err := jsontree.ParseString(lastApplied)
 	if err != nil {

@@ -49,7 +49,7 @@ func (c *child) edit(change func(template map[string]any)) {
 
 func (c *child) sync() emission {
 	c.t.Helper()
-	e := emitTemplate(c.want, encode(c.t, c.template()),
+	e := emitTemplate(rendered(c.t, c.want), encode(c.t, c.template()),
 		apply.Text(c.live, "metadata", "annotations", apply.LastApplied), history.Dynamic)
 	next, err := apply.Update(c.live, deploymentOf(c.t, e.Template))
 	if err != nil {
@@ -210,7 +210,7 @@ func TestAddedItemsStay(t *testing.T) {
 func TestEmitTemplateInServerSideMode(t *testing.T) {
 	c := corpusChild(t, "quantities")
 	c.edit(func(tpl map[string]any) { containers(tpl)[0].(map[string]any)["image"] = "web:evil" })
-	got := emitTemplate(c.want, encode(t, c.template()), "", history.ServerSide)
+	got := emitTemplate(rendered(t, c.want), encode(t, c.template()), "", history.ServerSide)
 	if want := (difference{Changed: "spec.containers[0].image"}); got.difference != want || !bytes.Equal(c.want, got.Template) {
 		t.Errorf("want %+v and the wanted template, got %+v and %s", want, got.difference, got.Template)
 	}
@@ -228,7 +228,7 @@ func TestLiveTemplateThatDoesNotFit(t *testing.T) {
 	const template = `{"spec":{"containers":[{"name":"web","ports":[%s]}],"tolerations":[{"key":"k"%s}]}}`
 	want := json.RawMessage(fmt.Sprintf(template, ports.String()[1:], `,"value":""`))
 	live := json.RawMessage(fmt.Sprintf(template, stored.String()[1:], ``))
-	got := emitTemplate(want, live, "", history.Dynamic)
+	got := emitTemplate(rendered(t, want), live, "", history.Dynamic)
 	if got.difference != (difference{}) || !bytes.Equal(want, got.Template) {
 		t.Errorf("want the wanted template, got %d bytes and %+v", len(got.Template), got.difference)
 	}
@@ -238,7 +238,7 @@ func TestEmitTemplateOfAGarbledAnnotation(t *testing.T) {
 	c := corpusChild(t, "tolerations")
 	live := encode(t, c.template())
 	for _, annotation := range []string{"", "{", "[]", `{"spec":[]}`, `{"spec":{"template":[]}}`} {
-		if got := emitTemplate(c.want, live, annotation, history.Dynamic); got.difference != (difference{}) || bytes.Equal(c.want, got.Template) {
+		if got := emitTemplate(rendered(t, c.want), live, annotation, history.Dynamic); got.difference != (difference{}) || bytes.Equal(c.want, got.Template) {
 			t.Errorf("annotation %q: want the live template, got %s", annotation, got.Template)
 		}
 	}
@@ -263,7 +263,7 @@ func BenchmarkEmitTemplate(b *testing.B) {
 			b.SetBytes(int64(len(want) + len(live)))
 			b.ReportAllocs()
 			for b.Loop() {
-				emitTemplate(want, live, last, history.Dynamic)
+				emitTemplate(history.Template{Text: want, Tree: parse(b, want)}, live, last, history.Dynamic)
 			}
 		})
 		b.Run(c.Name+"/floor", func(b *testing.B) {

@@ -16,7 +16,7 @@ var mergeNames = []string{"containerPort", "port", "mountPath", "name", "uid", "
 func mergeName(lists ...jsontree.Value) string {
 	items := 0
 	for _, list := range lists {
-		for _, item := range list.Items {
+		for _, item := range list.Items() {
 			if item.Kind != jsontree.Object {
 				return ""
 			}
@@ -28,7 +28,7 @@ func mergeName(lists ...jsontree.Value) string {
 	}
 	i := slices.IndexFunc(mergeNames, func(name string) bool {
 		for _, list := range lists {
-			for _, item := range list.Items {
+			for _, item := range list.Items() {
 				if _, ok := item.Get(name); !ok {
 					return false
 				}
@@ -61,7 +61,7 @@ func objectMergesToItself(live, last, want jsontree.Value) bool {
 	if want.Kind != jsontree.Object {
 		return false
 	}
-	for _, m := range last.Members {
+	for _, m := range last.Members() {
 		if _, kept := want.Get(m.Name); kept {
 			continue
 		}
@@ -69,7 +69,7 @@ func objectMergesToItself(live, last, want jsontree.Value) bool {
 			return false // would be removed
 		}
 	}
-	for _, m := range want.Members {
+	for _, m := range want.Members() {
 		l, present := live.Get(m.Name)
 		if !present {
 			return false // would be added, even a null
@@ -93,7 +93,7 @@ func listMergesToItself(live, last, want jsontree.Value) bool {
 	if hasTwice(live, name) || hasTwice(last, name) || hasTwice(want, name) {
 		return false
 	}
-	for i, item := range last.Items {
+	for i, item := range last.Items() {
 		key := mergeKey(item, name)
 		if byKey(want, name, key, i) >= 0 {
 			continue
@@ -102,7 +102,7 @@ func listMergesToItself(live, last, want jsontree.Value) bool {
 			return false // would be removed
 		}
 	}
-	for i, item := range want.Items {
+	for i, item := range want.Items() {
 		key := mergeKey(item, name)
 		l := byKey(live, name, key, i)
 		if l < 0 {
@@ -110,9 +110,9 @@ func listMergesToItself(live, last, want jsontree.Value) bool {
 		}
 		var before jsontree.Value
 		if b := byKey(last, name, key, i); b >= 0 {
-			before = last.Items[b]
+			before = last.Items()[b]
 		}
-		if !mergesToItself(live.Items[l], before, item) {
+		if !mergesToItself(live.Items()[l], before, item) {
 			return false
 		}
 	}
@@ -123,10 +123,10 @@ func listMergesToItself(live, last, want jsontree.Value) bool {
 // first where the item stood in another form of the list, which makes the
 // usual case linear.
 func byKey(list jsontree.Value, name, key string, hint int) int {
-	if hint < len(list.Items) && mergeKey(list.Items[hint], name) == key {
+	if hint < len(list.Items()) && mergeKey(list.Items()[hint], name) == key {
 		return hint
 	}
-	for i, item := range slices.Backward(list.Items) {
+	for i, item := range slices.Backward(list.Items()) {
 		if mergeKey(item, name) == key {
 			return i
 		}
@@ -137,11 +137,11 @@ func byKey(list jsontree.Value, name, key string, hint int) int {
 // hasTwice is true if two items have the same key. Up to 8 items are compared
 // in pairs, which is faster than a map.
 func hasTwice(list jsontree.Value, name string) bool {
-	if len(list.Items) > 8 {
+	if len(list.Items()) > 8 {
 		return twice(list, func(item jsontree.Value) string { return "." + mergeKey(item, name) }) != ""
 	}
-	for i, a := range list.Items {
-		for _, b := range list.Items[:i] {
+	for i, a := range list.Items() {
+		for _, b := range list.Items()[:i] {
 			if mergeKey(a, name) == mergeKey(b, name) {
 				return true
 			}

@@ -2,7 +2,9 @@ package greyrelease
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"greyrelease.example.com/hooks/jsontree"
@@ -111,9 +113,9 @@ func nearlyValue(r *rand.Rand, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		c := make(map[string]any, len(v))
-		for name, w := range v {
+		for _, name := range slices.Sorted(maps.Keys(v)) { // in order, so that each run is the same
 			if r.IntN(12) > 0 {
-				c[name] = nearlyValue(r, w)
+				c[name] = nearlyValue(r, v[name])
 			}
 		}
 		// Of another kind than a live object or list Metacontroller makes an error.

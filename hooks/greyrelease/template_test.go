@@ -79,12 +79,12 @@ func TestRenderTemplate(t *testing.T) {
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			raw := json.RawMessage(tt.template)
-			got, notes, err := renderTemplate(raw, corpusIdentity)
+			got, notes, err := renderTemplate(parse(t, raw), corpusIdentity)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(got) != tt.want {
-				t.Errorf("want %s\ngot  %s", tt.want, got)
+			if string(got.Text) != tt.want {
+				t.Errorf("want %s\ngot  %s", tt.want, got.Text)
 			}
 			if !slices.Equal(tt.notes, notes) {
 				t.Errorf("want notes %q, got %q", tt.notes, notes)
@@ -98,7 +98,6 @@ func TestRenderTemplate(t *testing.T) {
 
 func TestRenderTemplateRefuses(t *testing.T) {
 	for _, tt := range []struct{ why, template, want string }{
-		{why: "no JSON", template: `{`, want: "spec.template: cannot read JSON at offset 1: unexpected end"},
 		{why: "absent", template: `null`, want: "spec.template: must be an object"},
 		{why: "metadata", template: `{"metadata":[]}`, want: "spec.template.metadata: must be an object"},
 		{why: "labels", template: `{"metadata":{"labels":"a"}}`, want: "spec.template.metadata.labels: must be an object"},
@@ -107,11 +106,10 @@ func TestRenderTemplateRefuses(t *testing.T) {
 		{why: "containers", template: `{"spec":{"containers":{}}}`, want: "spec.template.spec.containers: must be a list"},
 		{why: "a container", template: `{"spec":{"initContainers":[{},1]}}`, want: "spec.template.spec.initContainers[1]: must be an object"},
 		{why: "an image", template: `{"spec":{"containers":[{"image":1.10}]}}`, want: "spec.template.spec.containers[0].image: must be a string"},
-		{why: "a name twice", template: `{"spec":{},"spec":{}}`, want: `spec.template: cannot read JSON at offset 21: name "spec" stands twice in one object`},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			if got, _, err := renderTemplate(json.RawMessage(tt.template), corpusIdentity); err == nil || err.Error() != tt.want {
-				t.Errorf("want error %q, got %v and %s", tt.want, err, got)
+			if got, _, err := renderTemplate(parse(t, json.RawMessage(tt.template)), corpusIdentity); err == nil || err.Error() != tt.want {
+				t.Errorf("want error %q, got %v and %s", tt.want, err, got.Text)
 			}
 		})
 	}
@@ -122,13 +120,13 @@ func TestRenderTemplateRefuses(t *testing.T) {
 func TestRenderTemplateWithADigest(t *testing.T) {
 	id := corpusIdentity
 	id.Version = someDigest
-	got, _, err := renderTemplate(json.RawMessage(`{"spec":{"containers":[{"image":"r:5000/a"}]}}`), id)
+	got, _, err := renderTemplate(parse(t, json.RawMessage(`{"spec":{"containers":[{"image":"r:5000/a"}]}}`)), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"metadata":{"labels":{"app":"web",` + ourLabels + `}},"spec":{"containers":[{"image":"r:5000/a@` + someDigest + `"}]}}`
-	if string(got) != want {
-		t.Errorf("want %s, got %s", want, got)
+	if string(got.Text) != want {
+		t.Errorf("want %s, got %s", want, got.Text)
 	}
 }
 
@@ -147,11 +145,11 @@ func TestCostOfLargeTemplates(t *testing.T) {
 		best := time.Hour
 		for range 5 {
 			start := time.Now()
-			want, _, err := renderTemplate(raw, corpusIdentity)
+			want, _, err := renderTemplate(parse(t, raw), corpusIdentity)
 			if err != nil {
 				t.Fatal(err)
 			}
-			mustCollide(t, want, history.Dynamic)
+			mustCollide(t, want.Text, history.Dynamic)
 			emitTemplate(want, live, "", history.Dynamic)
 			best = min(best, time.Since(start))
 		}

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"greyrelease.example.com/hooks/composite"
+	"greyrelease.example.com/hooks/jsontree"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -21,7 +23,7 @@ import (
 // "replicas", which the API server does not.
 type object struct {
 	path   *field.Path
-	fields map[string]json.RawMessage
+	fields []jsontree.Field
 	errs   *field.ErrorList
 }
 
@@ -31,19 +33,32 @@ func newObject(path *field.Path, raw json.RawMessage, cure string, errs *field.E
 		*errs = append(*errs, field.Required(path, cure))
 		return o, false
 	}
-	if err := json.Unmarshal(raw, &o.fields); err != nil {
+	fields, ok := jsontree.Fields(raw)
+	if !ok {
 		*errs = append(*errs, field.Invalid(path, shown(raw), "must be an object: "+cure))
 		return o, false
 	}
+	o.fields = fields
 	return o, true
 }
 
+// raw is the text of a field, nil if it is absent. Of a name that stands twice
+// the last counts, as for the API server.
+func (o object) raw(name string) json.RawMessage {
+	for _, f := range slices.Backward(o.fields) {
+		if f.Name == name {
+			return f.Raw
+		}
+	}
+	return nil
+}
+
 func (o object) invalid(name, detail string) {
-	*o.errs = append(*o.errs, field.Invalid(o.path.Child(name), shown(o.fields[name]), detail))
+	*o.errs = append(*o.errs, field.Invalid(o.path.Child(name), shown(o.raw(name)), detail))
 }
 
 func (o object) required(name, cure string) bool {
-	if !absent(o.fields[name]) {
+	if !absent(o.raw(name)) {
 		return true
 	}
 	*o.errs = append(*o.errs, field.Required(o.path.Child(name), cure))
@@ -51,7 +66,7 @@ func (o object) required(name, cure string) bool {
 }
 
 func (o object) integer(name string, from, to int64, into *int64) bool {
-	raw := o.fields[name]
+	raw := o.raw(name)
 	if absent(raw) {
 		return true
 	}
@@ -66,13 +81,13 @@ func (o object) integer(name string, from, to int64, into *int64) bool {
 // optional is integer for a field whose absence is not the same as any number.
 func (o object) optional(name string, from, to int64, into **int64) {
 	n := new(int64)
-	if !absent(o.fields[name]) && o.integer(name, from, to, n) {
+	if !absent(o.raw(name)) && o.integer(name, from, to, n) {
 		*into = n
 	}
 }
 
 func (o object) boolean(name string, into *bool) bool {
-	raw := o.fields[name]
+	raw := o.raw(name)
 	if absent(raw) {
 		return true
 	}
@@ -86,7 +101,7 @@ func (o object) boolean(name string, into *bool) bool {
 // text reads a string and never makes one of a number: YAML has already turned an
 // unquoted 1.10 into 1.1 and 20161216 into 2.0161216e+07.
 func (o object) text(name string, into *string, check func(string) string) {
-	raw := o.fields[name]
+	raw := o.raw(name)
 	if absent(raw) {
 		return
 	}
@@ -109,7 +124,7 @@ var percentPattern = regexp.MustCompile(`^(?:0|[1-9][0-9]?|100)%$`)
 // to "100%", both beginning at from. "25", "-10%", "12.5%", "150%", "", " 10%",
 // "10 %", "007%" and 1.5 are refused everywhere.
 func (o object) quantity(name string, from int64, into *quantity) bool {
-	raw := o.fields[name]
+	raw := o.raw(name)
 	if absent(raw) {
 		return true
 	}

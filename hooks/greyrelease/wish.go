@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"greyrelease.example.com/hooks/history"
+	"greyrelease.example.com/hooks/jsontree"
 	"greyrelease.example.com/hooks/rollout"
 )
 
@@ -17,9 +18,11 @@ type desire struct {
 	spec *Spec
 	errs field.ErrorList
 	wish rollout.Wish
-	// content is the spec's own, for a snapshot to be made.
-	content history.Content
-	// template is the content as rendered; made only for content that is new.
+	// content is the spec's own, for a snapshot to be made, and template what its
+	// pod template means.
+	content  history.Content
+	template jsontree.Value
+	// draft is the content as rendered; made only for content that is new.
 	draft *draft
 }
 
@@ -56,7 +59,11 @@ func (o *observation) want() desire {
 // number. Content that has no snapshot yet is checked in full.
 func (o *observation) findContent(d *desire) {
 	path := field.NewPath("spec", "template")
-	content, err := history.Identify(d.spec.Template, d.spec.TargetVersion)
+	var content history.Content
+	tree, err := jsontree.Parse(d.spec.Template)
+	if err == nil {
+		content, err = history.Identify(tree, d.spec.TargetVersion)
+	}
 	if err != nil {
 		// The checks of the template know better what is wrong with it.
 		d.errs = append(d.errs, validateTemplate(d.spec.Template, o.namespace)...)
@@ -65,7 +72,7 @@ func (o *observation) findContent(d *desire) {
 		}
 		return
 	}
-	d.content = content
+	d.content, d.template = content, tree
 	known, found, err := history.Find(o.snapshots, content)
 	var collision *history.CollisionError
 	switch {
@@ -94,9 +101,7 @@ func (o *observation) findContent(d *desire) {
 		d.errs = append(d.errs, errs...)
 		return
 	}
-	template, notes, err := renderTemplate(d.spec.Template, templateIdentity{
-		Name: o.name, App: d.spec.AppName, Hash: content.Hash, Version: content.Version,
-	})
+	template, notes, err := renderTemplate(tree, o.identityOf(d))
 	if err != nil {
 		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
 		return
@@ -106,7 +111,7 @@ func (o *observation) findContent(d *desire) {
 		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
 		return
 	}
-	d.draft = &draft{template: template, notes: notes}
+	d.draft = &draft{template: template.Text, notes: notes}
 	d.wish.Content = rollout.Revision{Number: number, Hash: content.Hash, Version: content.Version}
 	if problem := o.undeployable(d.wish.Content, template); problem != nil {
 		d.errs = append(d.errs, problem)
@@ -115,6 +120,11 @@ func (o *observation) findContent(d *desire) {
 	if _, err := o.makeSnapshot(d); err != nil {
 		d.errs = append(d.errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
 	}
+}
+
+// identityOf is what the spec's content is rendered with.
+func (o *observation) identityOf(d *desire) templateIdentity {
+	return templateIdentity{Name: o.name, App: d.spec.AppName, Hash: d.content.Hash, Version: d.content.Version}
 }
 
 // checkDeployable refuses content that is kept already and still can't run here:

@@ -55,7 +55,7 @@ func (c *carrier) value(path string, old, known, next jsontree.Value) jsontree.V
 	case old.Kind == jsontree.Object && known.Kind == jsontree.Object && next.Kind == jsontree.Object:
 		return c.object(path, old, known, next)
 	case old.Kind == jsontree.Array && known.Kind == jsontree.Array && next.Kind == jsontree.Array &&
-		len(old.Items) == len(known.Items):
+		len(old.Items()) == len(known.Items()):
 		return c.array(path, old, known, next)
 	}
 	return next
@@ -63,7 +63,7 @@ func (c *carrier) value(path string, old, known, next jsontree.Value) jsontree.V
 
 func (c *carrier) object(path string, old, known, next jsontree.Value) jsontree.Value {
 	merged := next
-	for _, m := range old.Members {
+	for _, m := range old.Members() {
 		k, isKnown := known.Get(m.Name)
 		n, wanted := next.Get(m.Name)
 		switch {
@@ -81,7 +81,7 @@ func (c *carrier) object(path string, old, known, next jsontree.Value) jsontree.
 // the case of its letters. To carry "Stable" next to a "stable" of ours would
 // let it win at the next decoding.
 func hasFolded(v jsontree.Value, name string) bool {
-	for _, m := range v.Members {
+	for _, m := range v.Members() {
 		if strings.EqualFold(m.Name, name) {
 			return true
 		}
@@ -90,11 +90,11 @@ func hasFolded(v jsontree.Value, name string) bool {
 }
 
 func (c *carrier) array(path string, old, known, next jsontree.Value) jsontree.Value {
-	items := make([]jsontree.Value, len(next.Items))
-	for i, j := range c.match(path, known.Items, next.Items) {
-		items[i] = next.Items[i]
+	items := make([]jsontree.Value, len(next.Items()))
+	for i, j := range c.match(path, known.Items(), next.Items()) {
+		items[i] = next.Items()[i]
 		if j >= 0 {
-			items[i] = c.value(path, old.Items[j], known.Items[j], next.Items[i])
+			items[i] = c.value(path, old.Items()[j], known.Items()[j], next.Items()[i])
 		}
 	}
 	return jsontree.List(items)

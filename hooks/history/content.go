@@ -49,32 +49,9 @@ func (c Content) Equal(other Content) bool {
 	return c.Version == other.Version && bytes.Equal(c.Template, other.Template)
 }
 
-// Identify computes the content of a raw pod template and a version. It fails
-// when the template is no JSON object.
-func Identify(template json.RawMessage, version string) (Content, error) {
-	v, err := jsontree.Parse(template)
-	if err != nil {
-		return Content{}, fmt.Errorf("cannot identify template: %w", err)
-	}
-	return identify(v, version)
-}
-
-// IdentifySpec computes the content of a whole spec, from its members
-// template and targetVersion.
-func IdentifySpec(spec json.RawMessage) (Content, error) {
-	v, err := jsontree.Parse(spec)
-	if err != nil {
-		return Content{}, fmt.Errorf("cannot identify spec: %w", err)
-	}
-	version, _ := v.Get("targetVersion")
-	if version.Kind != jsontree.String {
-		return Content{}, errors.New("cannot identify spec: targetVersion is no string")
-	}
-	template, _ := v.Get("template")
-	return identify(template, version.Text)
-}
-
-func identify(template jsontree.Value, version string) (Content, error) {
+// Identify computes the content of a pod template and a version. It fails when
+// the template is no object.
+func Identify(template jsontree.Value, version string) (Content, error) {
 	if template.Kind != jsontree.Object {
 		return Content{}, errors.New("cannot identify template: it is no object")
 	}
@@ -92,4 +69,19 @@ func identify(template jsontree.Value, version string) (Content, error) {
 		Hash:     hex.EncodeToString(sum[:])[:hashDigits],
 		members:  buf[1 : len(buf)-1],
 	}, nil
+}
+
+// IdentifySpec computes the content of a whole spec, from its members
+// template and targetVersion.
+func IdentifySpec(spec json.RawMessage) (Content, error) {
+	v, err := jsontree.Parse(spec)
+	if err != nil {
+		return Content{}, fmt.Errorf("cannot identify spec: %w", err)
+	}
+	version, _ := v.Get("targetVersion")
+	if version.Kind != jsontree.String {
+		return Content{}, errors.New("cannot identify spec: targetVersion is no string")
+	}
+	template, _ := v.Get("template")
+	return Identify(template, version.Text)
 }

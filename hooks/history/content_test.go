@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"greyrelease.example.com/hooks/jsontree"
 )
 
 // TestGoldenHashes pins the identity of contents. If a value here changes,
@@ -32,7 +34,7 @@ func TestGoldenHashes(t *testing.T) {
 		{why: "nothing", template: `{}`, version: "", hash: "a07301a6f0"},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			content, err := Identify(json.RawMessage(tt.template), tt.version)
+			content, err := Identify(parse(t, tt.template), tt.version)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,11 +57,11 @@ func TestIdentify(t *testing.T) {
 		{why: "the order of a list counts", template: `{"spec":{"containers":[{"name":"b"},{"name":"a","image":"i"}]}}`, version: "1"},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			want, err := Identify(json.RawMessage(base), "1")
+			want, err := Identify(parse(t, base), "1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Identify(json.RawMessage(tt.template), tt.version)
+			got, err := Identify(parse(t, tt.template), tt.version)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +99,7 @@ func TestVersionsAreStrings(t *testing.T) {
 		if content.Version != version {
 			t.Errorf("want %q, got %q", version, content.Version)
 		}
-		if other, err := Identify(json.RawMessage(`{}`), version+"0"); err != nil || other.Hash == content.Hash {
+		if other, err := Identify(parse(t, `{}`), version+"0"); err != nil || other.Hash == content.Hash {
 			t.Errorf("want another hash for %s0, got %s (%v)", version, other.Hash, err)
 		}
 	}
@@ -116,4 +118,13 @@ func TestCanonicalIsIdempotent(t *testing.T) {
 	if string(once) != string(twice) {
 		t.Errorf("want %s, got %s", once, twice)
 	}
+}
+
+func parse(t testing.TB, text string) jsontree.Value {
+	t.Helper()
+	v, err := jsontree.ParseString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }

@@ -53,25 +53,28 @@ func (s Snapshot) states(c Content) bool {
 	return err == nil && len(c.members) > 0 && bytes.Contains(spec, c.members)
 }
 
+// Template is a pod template as it was rendered: its text and what it means.
+type Template struct {
+	Text json.RawMessage
+	Tree jsontree.Value
+}
+
 // Template is the pod template as it was rendered then. The error is a
 // *BrokenError; it is one as well when the template does not select the
 // revision.
-func (s Snapshot) Template() (json.RawMessage, error) {
+func (s Snapshot) Template() (Template, error) {
 	text, err := s.part(templateKey)
 	if err != nil {
-		return nil, s.broken(err)
+		return Template{}, s.broken(err)
 	}
-	if !json.Valid(text) {
-		return nil, s.broken(fmt.Errorf("%s is no JSON", templateKey))
-	}
-	metadata, _, err := jsontree.ParseMember(text, "metadata")
+	tree, err := jsontree.Parse(text)
 	if err != nil {
-		return nil, s.broken(fmt.Errorf("%s: %w", templateKey, err))
+		return Template{}, s.broken(fmt.Errorf("%s: %w", templateKey, err))
 	}
-	if label, _ := metadata.At("labels", RevisionLabel); label.Kind != jsontree.String || label.Text != s.Hash {
-		return nil, s.broken(fmt.Errorf("%s does not carry the label of revision %s", templateKey, s.Hash))
+	if label, _ := tree.At("metadata", "labels", RevisionLabel); label.Kind != jsontree.String || label.Text != s.Hash {
+		return Template{}, s.broken(fmt.Errorf("%s does not carry the label of revision %s", templateKey, s.Hash))
 	}
-	return text, nil
+	return Template{Text: text, Tree: tree}, nil
 }
 
 func (s Snapshot) broken(err error) error {

@@ -1,10 +1,8 @@
 package history
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
-	"slices"
 
 	"greyrelease.example.com/hooks/jsontree"
 )
@@ -24,14 +22,14 @@ func RecordText(o Object) (text json.RawMessage, found bool, err error) {
 // RecordMap is the ConfigMap that holds the record, with the given labels.
 // What was observed of it, if anything, keeps what is not ours to drop: other
 // keys of its data, which a newer version of the service may have put there.
-// With an unchanged text the data is what was observed, byte for byte.
+// Without a text the data is what was observed, byte for byte.
 func RecordMap(name string, labels map[string]string, observed *Object, text json.RawMessage) ConfigMap {
 	c := newConfigMap(name)
 	c.Metadata.Labels = maps.Clone(labels)
 	data := jsontree.Value{Kind: jsontree.Object}
 	if observed != nil {
-		if old, found, err := RecordText(*observed); err == nil && found && bytes.Equal(old, text) {
-			c.Data = slices.Clone(observed.Data)
+		if text == nil {
+			c.Data = observed.Data
 			return c
 		}
 		if v, err := jsontree.Parse(observed.Data); err == nil && v.Kind == jsontree.Object {

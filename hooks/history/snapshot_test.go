@@ -150,8 +150,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(d.Template, template) {
-				t.Errorf("want %.200s, got %.200s", d.Template, template)
+			if !bytes.Equal(d.Template, template.Text) {
+				t.Errorf("want %.200s, got %.200s", d.Template, template.Text)
 			}
 			content, err := s.Content()
 			if err != nil || !content.Equal(d.Content) {

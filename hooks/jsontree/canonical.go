@@ -33,7 +33,7 @@ func AppendCanonical(dst []byte, v Value) []byte {
 		return AppendString(dst, v.Text)
 	case Array:
 		dst = append(dst, '[')
-		for i, item := range v.Items {
+		for i, item := range v.Items() {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
@@ -43,7 +43,7 @@ func AppendCanonical(dst []byte, v Value) []byte {
 	case Object:
 		dst = append(dst, '{')
 		first := true
-		for _, m := range v.Members {
+		for _, m := range v.Members() {
 			if m.Value.Kind == Null {
 				continue
 			}

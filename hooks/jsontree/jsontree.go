@@ -36,15 +36,34 @@ const (
 
 // Value is one JSON value.
 type Value struct {
-	// Kind says which of the other fields count.
 	Kind Kind
 	// Text is a string's content without escapes, a number as it was written,
 	// "true" or "false", or the source of a Verbatim.
 	Text string
-	// Items are an array's elements.
-	Items []Value
-	// Members are an object's members, sorted by name, each name once.
-	Members []Member
+	// inside is what an array or an object holds, nil if it is empty. Most values
+	// are scalars: kept apart, it leaves them half as large.
+	inside *inside
+}
+
+type inside struct {
+	items   []Value
+	members []Member
+}
+
+// Items are an array's elements.
+func (v Value) Items() []Value {
+	if v.inside == nil {
+		return nil
+	}
+	return v.inside.items
+}
+
+// Members are an object's members, sorted by name, each name once.
+func (v Value) Members() []Member {
+	if v.inside == nil {
+		return nil
+	}
+	return v.inside.members
 }
 
 // Member is one name and value of an object.
@@ -57,7 +76,10 @@ type Member struct {
 func Text(s string) Value { return Value{Kind: String, Text: s} }
 
 // List makes an array of the given values.
-func List(items []Value) Value { return Value{Kind: Array, Items: items} }
+func List(items []Value) Value { return Value{Kind: Array, inside: &inside{items: items}} }
+
+// object makes an object of sorted members.
+func object(members []Member) Value { return Value{Kind: Object, inside: &inside{members: members}} }
 
 // Get returns the member of that name. A value that is no object has none.
 func (v Value) Get(name string) (Value, bool) {
@@ -65,7 +87,7 @@ func (v Value) Get(name string) (Value, bool) {
 	if !found {
 		return Value{}, false
 	}
-	return v.Members[i].Value, true
+	return v.Members()[i].Value, true
 }
 
 // At follows names through nested objects; ok is false where one is missing.
@@ -82,14 +104,14 @@ func (v Value) At(names ...string) (found Value, ok bool) {
 // other kind of value counts as an object without members.
 func (v Value) With(name string, member Value) Value {
 	i, found := v.find(name)
-	members := make([]Member, 0, len(v.Members)+1)
-	members = append(members, v.Members[:i]...)
+	members := make([]Member, 0, len(v.Members())+1)
+	members = append(members, v.Members()[:i]...)
 	members = append(members, Member{Name: name, Value: member})
 	if found {
 		i++
 	}
-	members = append(members, v.Members[i:]...)
-	return Value{Kind: Object, Members: members}
+	members = append(members, v.Members()[i:]...)
+	return object(members)
 }
 
 // Without returns a copy of an object that lacks the member of that name.
@@ -98,9 +120,9 @@ func (v Value) Without(name string) Value {
 	if !found {
 		return v
 	}
-	members := make([]Member, 0, len(v.Members)-1)
-	members = append(members, v.Members[:i]...)
-	return Value{Kind: Object, Members: append(members, v.Members[i+1:]...)}
+	members := make([]Member, 0, len(v.Members())-1)
+	members = append(members, v.Members()[:i]...)
+	return object(append(members, v.Members()[i+1:]...))
 }
 
 // IsEmpty is true for null, "", [] and {}.
@@ -111,9 +133,9 @@ func (v Value) IsEmpty() bool {
 	case String:
 		return v.Text == ""
 	case Array:
-		return len(v.Items) == 0
+		return len(v.Items()) == 0
 	case Object:
-		return len(v.Members) == 0
+		return len(v.Members()) == 0
 	case Bool, Number, Verbatim:
 	}
 	return false
@@ -143,9 +165,9 @@ func Equal(a, b Value) bool {
 	case Number:
 		return a.Text == b.Text || a.Number() == b.Number()
 	case Array:
-		return slices.EqualFunc(a.Items, b.Items, Equal)
+		return slices.EqualFunc(a.Items(), b.Items(), Equal)
 	case Object:
-		return slices.EqualFunc(a.Members, b.Members, func(a, b Member) bool {
+		return slices.EqualFunc(a.Members(), b.Members(), func(a, b Member) bool {
 			return a.Name == b.Name && Equal(a.Value, b.Value)
 		})
 	case Bool, String, Verbatim:
@@ -155,10 +177,10 @@ func Equal(a, b Value) bool {
 
 // find returns where the member of that name is or would be.
 func (v Value) find(name string) (int, bool) {
-	low, high := 0, len(v.Members)
+	low, high := 0, len(v.Members())
 	for low < high {
 		middle := (low + high) / 2
-		switch at := v.Members[middle].Name; {
+		switch at := v.Members()[middle].Name; {
 		case at == name:
 			return middle, true
 		case at < name:

@@ -1,6 +1,7 @@
 package jsontree
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -34,6 +35,37 @@ func ParseMember(text []byte, name string) (member Value, found bool, err error)
 		}
 	}
 	return member, found, nil
+}
+
+// Field is one name of an object and the text of its value.
+type Field struct {
+	Name string
+	Raw  []byte
+}
+
+// Fields takes an object apart and leaves the values as they are written; ok is
+// false if the text is no object. Like ParseMember it looks only as far as that
+// takes, so that the text must be known to be JSON. A name can stand twice.
+func Fields(text []byte) (fields []Field, ok bool) {
+	p := parser{src: string(text)}
+	if p.space(); !p.next('{') {
+		return nil, false
+	}
+	fields = make([]Field, 0, 16)
+	for p.space(); !p.next('}'); p.space() {
+		name, err := p.name()
+		if err != nil {
+			return nil, false
+		}
+		p.space()
+		start := p.pos
+		p.skip()
+		fields = append(fields, Field{Name: name, Raw: bytes.TrimRight(text[start:p.pos], " \t\r\n")})
+		if p.space(); !p.next(',') && !strings.HasPrefix(p.src[p.pos:], "}") {
+			return nil, false
+		}
+	}
+	return fields, true
 }
 
 // name reads the name of a member and the colon after it.

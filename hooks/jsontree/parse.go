@@ -25,6 +25,7 @@ func ParseVerbatim(data []byte) (Value, error) {
 }
 
 func parse(p parser) (Value, error) {
+	p.members.open = make([]Member, 0, minChunk)
 	v, err := p.value(0)
 	if err != nil {
 		return Value{}, fmt.Errorf("cannot read JSON at offset %d: %w", p.pos, err)
@@ -46,6 +47,7 @@ type parser struct {
 	verbatim bool
 	members  stack[Member]
 	items    stack[Value]
+	insides  []inside // a chunk as well
 }
 
 type stack[T any] struct {
@@ -70,6 +72,15 @@ func (s *stack[T]) pop(base int) []T {
 	s.chunk = append(s.chunk, s.open[base:]...)
 	s.open = s.open[:base]
 	return s.chunk[start:len(s.chunk):len(s.chunk)]
+}
+
+// hold keeps what is in an array or an object.
+func (p *parser) hold(in inside) *inside {
+	if len(p.insides) == cap(p.insides) {
+		p.insides = make([]inside, 0, min(max(2*cap(p.insides), minChunk), maxChunk))
+	}
+	p.insides = append(p.insides, in)
+	return &p.insides[len(p.insides)-1]
 }
 
 func (p *parser) value(depth int) (Value, error) {
@@ -131,8 +142,9 @@ func (p *parser) object(depth int) (Value, error) {
 		if !p.next('}') {
 			return v, p.unexpected()
 		}
-		v.Members = p.members.pop(base)
-		return v, sorted(v.Members)
+		members := p.members.pop(base)
+		v.inside = p.hold(inside{members: members})
+		return v, sorted(members)
 	}
 }
 
@@ -155,7 +167,7 @@ func (p *parser) array(depth int) (Value, error) {
 		if !p.next(']') {
 			return v, p.unexpected()
 		}
-		v.Items = p.items.pop(base)
+		v.inside = p.hold(inside{items: p.items.pop(base)})
 		return v, nil
 	}
 }

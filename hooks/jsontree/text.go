@@ -28,13 +28,16 @@ func (p *parser) string() (string, error) {
 }
 
 func (p *parser) slowString(start, i int) (string, error) {
-	buf := make([]byte, 0, i-start+64)
-	buf = append(buf, p.src[start:i]...)
+	// No escape is shorter than what it stands for: one place is enough, but for
+	// invalid UTF-8.
+	var buf strings.Builder
+	buf.Grow(p.stringEnd(i) - start)
+	buf.WriteString(p.src[start:i])
 	for i < len(p.src) {
 		switch c := p.src[i]; {
 		case c == '"':
 			p.pos = i + 1
-			return string(buf), nil
+			return buf.String(), nil
 		case c < ' ':
 			p.pos = i
 			return "", p.unexpected()
@@ -44,22 +47,32 @@ func (p *parser) slowString(start, i int) (string, error) {
 				p.pos = i
 				return "", p.unexpected()
 			}
-			buf = utf8.AppendRune(buf, r)
+			buf.WriteRune(r)
 			i += n
 		case c < utf8.RuneSelf:
 			run := i
 			for i < len(p.src) && isPlain(p.src[i]) {
 				i++
 			}
-			buf = append(buf, p.src[run:i]...)
+			buf.WriteString(p.src[run:i])
 		default:
 			r, n := utf8.DecodeRuneInString(p.src[i:])
-			buf = utf8.AppendRune(buf, r)
+			buf.WriteRune(r)
 			i += n
 		}
 	}
 	p.pos = len(p.src)
 	return "", p.unexpected()
+}
+
+// stringEnd is where the string ends that goes on at i.
+func (p *parser) stringEnd(i int) int {
+	for ; i < len(p.src) && p.src[i] != '"'; i++ {
+		if p.src[i] == '\\' {
+			i++
+		}
+	}
+	return min(i, len(p.src))
 }
 
 // isPlain is true for an ASCII character that stands for itself in a string.
