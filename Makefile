@@ -11,8 +11,11 @@ MODULES := $(dir $(wildcard go.mod test/*/go.mod))
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 FUZZTIME ?= 60s
+# The image in bin/install.yaml.
+IMAGE    ?= greyrelease:$(VERSION)
+INSTALL  ?= bin/install.yaml
 
-.PHONY: help build generate check test demo fmt lint fuzz tidy format vet generated race
+.PHONY: help build generate manifests check test demo fmt lint fuzz tidy format vet generated race
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -26,6 +29,13 @@ generate: ## Make manifests/00-crd.yaml and docs/api.md from the Go types
 	cd test/tools && go run ./crd ../.. > ../../bin/crd.yaml
 	mv bin/crd.yaml manifests/00-crd.yaml
 	go test ./test/docs -run TestReferenceIsCurrent -update
+
+# The files that kustomization.yaml lists, in its order.
+manifests: ## Make bin/install.yaml of manifests/, with the image IMAGE
+	@mkdir -p $(dir $(INSTALL))
+	@for f in $$(sed -n 's/^- \([0-9].*\.yaml\)$$/\1/p' manifests/kustomization.yaml); do echo "---" && cat manifests/$$f || exit 1; done \
+		| sed 's|image: greyrelease:dev$$|image: $(IMAGE)|' > $(INSTALL)
+	@echo "$(INSTALL) runs $(IMAGE)"
 
 check: tidy format vet lint generated race ## Check modules, format, lint, generated files and races
 

@@ -1,0 +1,125 @@
+// Package kustomize builds the folders that users apply with kubectl apply -k, by
+// the code that kubectl has for it.
+package kustomize
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	manifests = "../../../manifests"
+	published = "https://github.com/metacontroller/metacontroller/manifests/production?ref=v4.17.2"
+)
+
+func build(t *testing.T, dir string) resmap.ResMap {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
+}
+
+// metacontroller builds the overlay with a copy of what it refers to.
+func metacontroller(t *testing.T) resmap.ResMap {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(manifests, "metacontroller", "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(text), published) != 1 {
+		t.Fatalf("want %s, got\n%s", published, text)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "production"), os.DirFS("testdata/production")); err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(dir, "overlay")
+	if err := os.Mkdir(overlay, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), published, "../production", 1))
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return build(t, overlay)
+}
+
+// The flags are added to those that Metacontroller ships, and nothing else of it
+// changes.
+func TestMetacontrollerGetsItsRates(t *testing.T) {
+	base, patched := build(t, "testdata/production"), metacontroller(t)
+	if base.Size() != patched.Size() {
+		t.Fatalf("want %d objects, got %d", base.Size(), patched.Size())
+	}
+	changed := 0
+	for i, was := range base.Resources() {
+		is := patched.Resources()[i]
+		if was.MustString() == is.MustString() {
+			continue
+		}
+		changed++
+		before, after := args(t, was.MustYaml()), args(t, is.MustYaml())
+		want := slices.Concat(before, []string{"--client-go-qps=200", "--client-go-burst=400", "--workers=20", "--zap-log-level=info"})
+		if !slices.Equal(want, after) {
+			t.Errorf("want the arguments %v, got %v", want, after)
+		}
+		// The last of two counts, so it has to be ours.
+		if level := slices.IndexFunc(after, func(arg string) bool { return strings.HasPrefix(arg, "--zap-log-level=") }); after[level] == "--zap-log-level=info" {
+			t.Error("want a base that sets a log level: without one, drop ours")
+		}
+	}
+	if changed != 1 {
+		t.Errorf("want one object changed, got %d", changed)
+	}
+}
+
+func args(t *testing.T, text string) []string {
+	t.Helper()
+	var set struct {
+		Kind string
+		Spec struct {
+			Template struct {
+				Spec struct {
+					Containers []struct{ Args []string }
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text), &set); err != nil {
+		t.Fatal(err)
+	}
+	if set.Kind != "StatefulSet" || len(set.Spec.Template.Spec.Containers) != 1 {
+		t.Fatalf("want the StatefulSet with one container, got %s", text)
+	}
+	return set.Spec.Template.Spec.Containers[0].Args
+}
+
+// What kubectl apply -k manifests applies: every object, in an order in which each
+// finds what it needs, with the image that kustomization.yaml names.
+func TestManifestsBuild(t *testing.T) {
+	built := build(t, manifests)
+	var kinds []string
+	for _, r := range built.Resources() {
+		kinds = append(kinds, r.GetKind())
+		if r.GetKind() == "Deployment" && !strings.Contains(r.MustYaml(), "image: greyrelease:dev\n") {
+			t.Errorf("want the image greyrelease:dev, got %s", r.MustYaml())
+		}
+	}
+	want := []string{
+		"CustomResourceDefinition", "Namespace", "ClusterRole", "ClusterRole", "Deployment", "Service",
+		"PodDisruptionBudget", "NetworkPolicy", "CompositeController",
+	}
+	if !slices.Equal(want, kinds) {
+		t.Errorf("want %v, got %v", want, kinds)
+	}
+}
