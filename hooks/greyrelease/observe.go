@@ -53,7 +53,7 @@ type lastStatus struct {
 	StableRevision composite.Int   `json:"stableRevision"`
 	TargetVersion  string          `json:"targetVersion"`
 	TargetRevision composite.Int   `json:"targetRevision"`
-	History        []lastEntry     `json:"history"`
+	History        json.RawMessage `json:"history"` // read when the record is lost
 	LastCommand    *lastCommand    `json:"lastCommand"`
 	podCounts
 	// read is false when the status is missing.
@@ -92,6 +92,15 @@ func (l *lastStatus) command() *rollout.Command {
 		return nil
 	}
 	return &rollout.Command{Text: l.LastCommand.Text, Result: l.LastCommand.Result, Time: instant(l.LastCommand.Time)}
+}
+
+// entries are the history, as far as it can be read.
+func (l *lastStatus) entries() []lastEntry {
+	var entries []lastEntry
+	if len(l.History) == 0 || json.Unmarshal(l.History, &entries) != nil {
+		return nil
+	}
+	return entries
 }
 
 type lastEntry struct {

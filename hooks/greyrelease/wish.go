@@ -195,7 +195,7 @@ func (o *observation) number(content history.Content) (int64, error) {
 		// Only then: with a record that is a little old the status would make the
 		// same content another revision.
 		elsewhere = append(elsewhere, int64(o.status.StableRevision), int64(o.status.TargetRevision))
-		for _, e := range o.status.History {
+		for _, e := range o.status.entries() {
 			elsewhere = append(elsewhere, int64(e.Revision))
 		}
 	}
@@ -312,7 +312,7 @@ func (o *observation) hints() rollout.Hints {
 			h.Past = append(h.Past, rollout.Past{Revision: s.Number, Attempt: 1})
 		}
 	}
-	for _, e := range o.status.History {
+	for _, e := range o.status.entries() {
 		if n := int64(e.Revision); n >= 1 && n <= history.MaxNumber {
 			h.Highest = max(h.Highest, n)
 			h.History = append(h.History, rollout.Entry{

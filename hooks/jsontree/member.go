@@ -51,7 +51,7 @@ func Fields(text []byte) (fields []Field, ok bool) {
 	if p.space(); !p.next('{') {
 		return nil, false
 	}
-	fields = make([]Field, 0, 16)
+	fields = make([]Field, 0, min(bytes.Count(text, []byte{','})+1, 16))
 	for p.space(); !p.next('}'); p.space() {
 		name, err := p.name()
 		if err != nil {
