@@ -113,9 +113,11 @@ func ensure(ctx context.Context, module, pkg, target string, progress io.Writer)
 }
 
 // Build builds a package of the module in a folder, with the settings of any other
-// go build, so that packages compiled before are not compiled again.
-func Build(ctx context.Context, module, pkg, target string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-ldflags=-s -w", "-o", target, pkg)
+// go build, so that packages compiled before are not compiled again. Flags are
+// further ones of go build.
+func Build(ctx context.Context, module, pkg, target string, flags ...string) error {
+	args := append([]string{"build", "-mod=readonly", "-ldflags=-s -w"}, flags...)
+	build := exec.CommandContext(ctx, "go", append(args, "-o", target, pkg)...)
 	build.Dir = module
 	build.Env = append(os.Environ(), "GOWORK=off")
 	out, err := build.CombinedOutput()

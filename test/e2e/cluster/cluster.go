@@ -45,6 +45,9 @@ type Options struct {
 	Apply string
 	// Metacontroller is the path of a Metacontroller; "" for the double.
 	Metacontroller string
+	// MetacontrollerFlags are further flags of Metacontroller. Where one is given
+	// twice, the last counts.
+	MetacontrollerFlags []string
 	// Detached leaves everything running when this process ends.
 	Detached bool
 	// Progress is told what takes long.
@@ -149,7 +152,12 @@ func (c *Cluster) file(name string) string { return filepath.Join(c.Dir, name) }
 
 // run starts a program under the name by which it is stopped.
 func (c *Cluster) run(name string, args ...string) error {
-	p, err := start(name, c.Programs[name], c.file(name+".log"), c.Detached, args...)
+	return c.runAs(name, c.Programs[name], args...)
+}
+
+// runAs is run with another program under that name.
+func (c *Cluster) runAs(name, program string, args ...string) error {
+	p, err := start(name, program, c.file(name+".log"), c.Detached, args...)
 	if err != nil {
 		return err
 	}

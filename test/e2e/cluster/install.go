@@ -9,15 +9,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 )
 
 //go:embed metacontroller-crds.yaml
 var metacontrollerCRDs []byte
 
-// install applies the CRDs of Metacontroller and then manifests/ as shipped,
-// through an overlay that changes nothing but the address of the webhook.
+// install applies the CRDs of Metacontroller and then GreyRelease.
 func (c *Cluster) install(ctx context.Context) error {
 	if err := os.WriteFile(c.file("metacontroller-crds.yaml"), metacontrollerCRDs, 0o644); err != nil {
 		return fmt.Errorf("cannot write CRDs: %w", err)
@@ -29,6 +30,12 @@ func (c *Cluster) install(ctx context.Context) error {
 	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/compositecontrollers.metacontroller.k8s.io"); err != nil {
 		return err
 	}
+	return c.Install(ctx)
+}
+
+// Install applies manifests/ as shipped, through an overlay that changes nothing
+// but the address of the webhook.
+func (c *Cluster) Install(ctx context.Context) error {
 	overlay, err := c.writeOverlay()
 	if err != nil {
 		return err
@@ -82,7 +89,11 @@ func (c *Cluster) writeOverlay() (string, error) {
 
 // StartService starts the service and waits until it is ready.
 func (c *Cluster) StartService(ctx context.Context) error {
-	err := c.run("greyrelease",
+	return c.startService(ctx, c.Programs["greyrelease"])
+}
+
+func (c *Cluster) startService(ctx context.Context, program string) error {
+	err := c.runAs("greyrelease", program,
 		fmt.Sprintf("--listen=127.0.0.1:%d", c.ports.service),
 		fmt.Sprintf("--metrics-listen=127.0.0.1:%d", c.ports.metrics),
 		"--drain-delay=0s")
@@ -109,12 +120,13 @@ func (c *Cluster) StartService(ctx context.Context) error {
 // StartMetacontroller starts Metacontroller with the apply strategy in Apply and
 // the rates that the documentation asks for. It syncs once its caches are filled.
 func (c *Cluster) StartMetacontroller(context.Context) error {
-	return c.run("metacontroller",
-		"--kubeconfig="+c.Kubeconfig(Metacontroller),
-		"--apply-strategy="+c.Apply,
+	return c.run("metacontroller", append([]string{
+		"--kubeconfig=" + c.Kubeconfig(Metacontroller),
+		"--apply-strategy=" + c.Apply,
 		"--client-go-qps=200", "--client-go-burst=400", "--workers=10",
 		fmt.Sprintf("--metrics-address=127.0.0.1:%d", c.ports.mcMetrics),
-		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", c.ports.mcHealth))
+		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", c.ports.mcHealth),
+	}, c.MetacontrollerFlags...)...)
 }
 
 // Kubectl runs kubectl as the tester and returns what it printed.
@@ -127,12 +139,31 @@ func (c *Cluster) Shell(ctx context.Context, line string) (string, error) {
 	return c.command(exec.CommandContext(ctx, "sh", "-c", line))
 }
 
+// Script runs lines one after the other in one shell, as a user would who works in
+// a folder and has chosen a namespace. The first that fails ends it.
+func (c *Cluster) Script(ctx context.Context, folder, namespace string, lines ...string) (string, error) {
+	config, err := clientcmd.LoadFromFile(c.Kubeconfig(Tester))
+	if err != nil {
+		return "", fmt.Errorf("cannot read kubeconfig: %w", err)
+	}
+	config.Contexts[config.CurrentContext].Namespace = namespace
+	kubeconfig := c.file(namespace + ".kubeconfig")
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		return "", fmt.Errorf("cannot write kubeconfig: %w", err)
+	}
+	command := exec.CommandContext(ctx, "sh", "-ec", strings.Join(lines, "\n"))
+	command.Dir = folder
+	command.Env = []string{"KUBECONFIG=" + kubeconfig}
+	return c.command(command)
+}
+
+// command runs a command with the tester's kubeconfig, unless it brings another
+// one in its environment.
 func (c *Cluster) command(command *exec.Cmd) (string, error) {
-	command.Env = append(os.Environ(),
-		"KUBECONFIG="+c.Kubeconfig(Tester),
+	command.Env = append(append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(Tester)), append(command.Env,
 		"PATH="+filepath.Dir(c.Programs["kubectl"])+string(os.PathListSeparator)+os.Getenv("PATH"),
 		// The caches of discovery belong to this cluster, not to the user's.
-		"HOME="+c.Dir)
+		"HOME="+c.Dir)...)
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	if err := command.Run(); err != nil {
