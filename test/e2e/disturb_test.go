@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +12,8 @@ import (
 	"greyrelease.example.com/hooks/greyrelease"
 	"greyrelease.example.com/test/e2e/cluster"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -36,8 +41,45 @@ func TestServiceAway(t *testing.T) {
 	s.made(map[string]int{"1.0": 6, "2.0": 6})
 }
 
-// TestRestarts has each program crash again and again while a release goes out.
-// The seconds between are whatever the machine makes of them.
+// TestServiceAwayForAMinute proves TI-08 on a real cluster: the service is away for
+// longer than the deadline while a batch is starting. What becomes available
+// meanwhile does not fail, a pod that dies is replaced, and the release goes on.
+func TestServiceAwayForAMinute(t *testing.T) {
+	s := begin(t, "web")
+	s.install(6, object{"batchSize": int64(2), "soakSeconds": int64(3), "progressDeadlineSeconds": int64(20)})
+	s.patch(object{"targetVersion": "2.0"})
+	s.until("2.0 asked for", func() (bool, string) {
+		sizes, _ := s.guard.asks("2.0")
+		return len(sizes) > 0, "nothing"
+	})
+	plane.End("greyrelease", true)
+	gone := time.Now()
+	s.until("the pods of 2.0 ready", func() (bool, string) {
+		got := s.guard.readyPods()
+		return got["2.0"] == 2, fmt.Sprint(got)
+	})
+	was := s.guard.readyPods()
+	// A node that is lost takes one pod with it.
+	s.guard.keep(5)
+	s.guard.forgive("1.0", 1)
+	pods := client.CoreV1().Pods(s.namespace)
+	list, err := pods.List(s.ctx, metav1.ListOptions{LabelSelector: greyrelease.LabelName + "=web"})
+	s.must(err)
+	i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return strings.HasSuffix(p.Spec.Containers[0].Image, ":1.0") })
+	s.must(pods.Delete(s.ctx, list.Items[i].Name, metav1.DeleteOptions{}))
+	s.pods(was)
+	s.guard.keep(6)
+	for time.Since(gone) < time.Minute {
+		s.stays(was)
+	}
+	s.must(plane.StartService(s.ctx))
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 6})
+	s.made(map[string]int{"1.0": 7, "2.0": 6})
+}
+
+// TestRestarts has each program crash again and again, at random moments, while a
+// release goes out.
 func TestRestarts(t *testing.T) {
 	for _, c := range []struct {
 		program string
@@ -54,8 +96,10 @@ func TestRestarts(t *testing.T) {
 				s.sampled(6)
 			}
 			s.patch(object{"targetVersion": "2.0"})
-			for i := range 3 {
-				time.Sleep(time.Duration(700+400*i) * time.Millisecond)
+			for range 3 {
+				moment := 300*time.Millisecond + rand.N(1500*time.Millisecond)
+				t.Logf("%s ends after %v", c.program, moment)
+				time.Sleep(moment)
 				plane.End(c.program, true)
 				s.must(c.start(s))
 			}
@@ -66,10 +110,11 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// sampled has lists of pods in the place of the guard: a watch that was broken off
-// goes on with what is different, in no particular order.
+// sampled has lists of pods and EndpointSlices in the place of the guard: a watch
+// that was broken off goes on with what is different, in no particular order.
 func (s *story) sampled(n int) {
 	s.guard.keep(0)
+	s.guard.miss()
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	s.Cleanup(func() {
 		close(ended)
@@ -83,18 +128,26 @@ func (s *story) sampled(n int) {
 				return
 			case <-time.After(50 * time.Millisecond):
 			}
-			list, err := client.CoreV1().Pods(s.namespace).List(context.Background(), metav1.ListOptions{LabelSelector: greyrelease.LabelName + "=" + s.name})
+			pods, err := client.CoreV1().Pods(s.namespace).List(context.Background(), metav1.ListOptions{LabelSelector: greyrelease.LabelName + "=" + s.name})
 			if err != nil { // the API server is away
 				continue
 			}
 			got := 0
-			for i := range list.Items {
-				if ready(&list.Items[i]) {
+			for i := range pods.Items {
+				if ready(&pods.Items[i]) {
 					got++
 				}
 			}
-			if got < n {
-				s.Errorf("want at least %d ready pods, got %d", n, got)
+			list, err := client.DiscoveryV1().EndpointSlices(s.namespace).List(context.Background(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + s.name})
+			if err != nil {
+				continue
+			}
+			endpoints := 0
+			for i := range list.Items {
+				endpoints += serving(&list.Items[i])
+			}
+			if got < n || endpoints < n {
+				s.Errorf("want at least %d ready pods and endpoints, got %d and %d", n, got, endpoints)
 				return
 			}
 		}

@@ -65,6 +65,15 @@ func TestAutoscaler(t *testing.T) {
 	s.command("promote")
 	s.settled("2.0")
 	s.pods(map[string]int{"2.0": 6})
+	// Its upper bound scales in.
+	least = 2
+	s.guard.keep(3)
+	scaler, err = scalers.Get(s.ctx, scaler.Name, metav1.GetOptions{})
+	s.must(err)
+	scaler.Spec.MinReplicas, scaler.Spec.MaxReplicas = &least, 3
+	_, err = scalers.Update(s.ctx, scaler, metav1.UpdateOptions{})
+	s.must(err)
+	s.stays(map[string]int{"2.0": 3})
 }
 
 // TestScaleToZero ends with nothing and comes back.
@@ -131,4 +140,51 @@ func TestRefusedByTheHook(t *testing.T) {
 	s.patch(object{"strategy": nil})
 	s.settled("2.0")
 	s.pods(map[string]int{"2.0": 3})
+}
+
+// TestUnknownRevision is pinned to a revision that never was, in mid-release: what
+// exists is listed, and nothing moves.
+func TestUnknownRevision(t *testing.T) {
+	t.Parallel()
+	s := halfway(begin(t, "web"))
+	s.patch(object{"rollbackTo": int64(7)})
+	s.phase(greyrelease.PhaseInvalid)
+	s.says("spec.rollbackTo")
+	s.says("kept are 1 (1.0), 2 (2.0)")
+	s.stays(map[string]int{"1.0": 2, "2.0": 2})
+	s.patch(object{"rollbackTo": nil})
+	s.stillHalfway()
+	s.finish(map[string]int{"1.0": 4, "2.0": 4})
+}
+
+// TestOnePortTwice has a container with 53/UDP and 53/TCP. Dynamic apply would make
+// both the same, so it is refused there; server-side apply runs it.
+func TestOnePortTwice(t *testing.T) {
+	s := installed(t, 2, nil)
+	template := spec(0, "", nil)["template"].(object)
+	template["spec"].(object)["containers"].([]any)[0].(object)["ports"] = []any{
+		object{"containerPort": int64(53), "protocol": "UDP"}, object{"containerPort": int64(53), "protocol": "TCP"},
+	}
+	s.patch(object{"targetVersion": "2.0", "template": template})
+	if dynamicOnly() {
+		s.phase(greyrelease.PhaseInvalid)
+		s.says("spec.template.spec.containers[0].ports")
+		s.says("--apply-strategy=server-side-apply")
+		s.stays(map[string]int{"1.0": 2})
+		s.patch(object{"template": spec(0, "", nil)["template"]})
+		s.settled("2.0")
+		s.pods(map[string]int{"2.0": 2})
+		return
+	}
+	s.settled("2.0")
+	s.pods(map[string]int{"2.0": 2})
+	s.idle()
+	list, err := client.CoreV1().Pods(s.namespace).List(s.ctx, metav1.ListOptions{LabelSelector: greyrelease.LabelName + "=web"})
+	s.must(err)
+	for i := range list.Items {
+		ports := list.Items[i].Spec.Containers[0].Ports
+		if len(ports) != 2 || ports[0].Protocol == ports[1].Protocol {
+			t.Errorf("want 53/UDP and 53/TCP, got %v", ports)
+		}
+	}
 }

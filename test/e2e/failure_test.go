@@ -67,6 +67,22 @@ func TestCrashInSoak(t *testing.T) {
 	s.made(map[string]int{"1.0": 6, "2.0": 2})
 }
 
+// TestFlappingPods proves HE-01 on real conditions: pods that come and go never soak,
+// and never get the deadline anew. They are taken back.
+func TestFlappingPods(t *testing.T) {
+	s := installed(t, 4, object{"batches": []any{object{"replicas": int64(1), "soakSeconds": int64(10)}}})
+	// One pod is 2.0's to lose.
+	s.guard.keep(3)
+	s.patch(object{"targetVersion": "2.0", "template": behaving("flap"), "progressDeadlineSeconds": int64(15)})
+	s.phase(greyrelease.PhaseRolledBack)
+	s.pods(map[string]int{"1.0": 4})
+	s.guard.keep(4)
+	s.stays(map[string]int{"1.0": 4})
+	if sizes, _ := s.guard.asks("2.0"); slices.Max(sizes) != 1 {
+		t.Errorf("want 2.0 never asked for more than 1, got %v", sizes)
+	}
+}
+
 // TestFailureHeld has autoRollback off: the pods stay as they are, for somebody to
 // look at, until the command says otherwise.
 func TestFailureHeld(t *testing.T) {

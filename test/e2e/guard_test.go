@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -23,12 +24,14 @@ import (
 // promise is broken.
 type guard struct {
 	release string
+	serves  labels.Selector // the pods that the Service sends to
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 
 	mu                      sync.Mutex
 	pods                    map[types.UID]pod
-	created                 map[string]int // by version
+	created                 map[string]int // pods of the release, by version
+	raised                  map[string]int // what Deployments were raised by in all, by version
 	endpoints               map[string]int // ready ones, by slice
 	asked                   map[string]int32
 	sizes                   map[string][]int32 // what each version's Deployment was asked for, in order
@@ -36,18 +39,21 @@ type guard struct {
 	floor                   int
 	ceiling                 int
 	podsHeld, endpointsHeld bool // the floor was reached since it was set
+	unsure                  bool // events were missed, so what was created cannot be judged
 	breaches                []string
 }
 
 type pod struct {
 	version string
 	ready   bool
+	ends    time.Time // of a pod that is deleted: when its grace period is over
 }
 
-// watch begins to watch the release of a story.
-func watch(s *story) *guard {
+// watch begins to watch the release of a story, and the pods that serve beside its.
+func watch(s *story, serves map[string]string) *guard {
 	g := &guard{
-		release: s.name, pods: map[types.UID]pod{}, created: map[string]int{}, endpoints: map[string]int{},
+		release: s.name, serves: labels.SelectorFromSet(serves),
+		pods: map[types.UID]pod{}, created: map[string]int{}, raised: map[string]int{}, endpoints: map[string]int{},
 		asked: map[string]int32{}, sizes: map[string][]int32{}, at: map[string][]time.Time{},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -80,13 +86,51 @@ func follow[T any](s *story, informer cache.SharedIndexInformer, see, lose func(
 	s.must(err)
 }
 
-// stop ends the watch and returns the breaches.
+// stop ends the watch and returns the breaches. No pod of the release may ever have
+// been made but by raising a Deployment: one more, and some pod was restarted.
 func (g *guard) stop() []string {
+	// Pods and Deployments come by different watches.
+	for range 20 {
+		if g.needless() == "" {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	needless := g.needless()
 	g.cancel()
 	g.done.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if needless != "" {
+		g.breach("%s", needless)
+	}
 	return g.breaches
+}
+
+// needless says which pods were made in the place of others, or "".
+func (g *guard) needless() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for version, n := range g.created {
+		if n > g.raised[version] && !g.unsure {
+			return fmt.Sprintf("want no pod restarted: %s was raised by %d in all, and %d of its pods were created", version, g.raised[version], n)
+		}
+	}
+	return ""
+}
+
+// miss says that events may be missed from here on.
+func (g *guard) miss() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.unsure = true
+}
+
+// forgive expects n pods of a version to be made in the place of others.
+func (g *guard) forgive(version string, n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.raised[version] += n
 }
 
 // keep makes n the least number of ready pods and of ready endpoints, from when
@@ -141,17 +185,22 @@ func (g *guard) countPods() int {
 }
 
 func (g *guard) seePod(p *corev1.Pod) {
-	if p.Labels[greyrelease.LabelName] != g.release {
+	if !g.serves.Matches(labels.Set(p.Labels)) {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	version := p.Spec.Containers[0].Image
 	version = version[strings.LastIndex(version, ":")+1:]
-	if _, known := g.pods[p.UID]; !known {
+	was, known := g.pods[p.UID]
+	if !known && p.Labels[greyrelease.LabelName] == g.release {
 		g.created[version]++
 	}
-	g.pods[p.UID] = pod{version, ready(p)}
+	is := pod{version, ready(p), was.ends}
+	if p.DeletionTimestamp != nil && was.ends.IsZero() && p.Annotations["test/end"] == "slow" {
+		is.ends = p.DeletionTimestamp.Time
+	}
+	g.pods[p.UID] = is
 	g.check("pod " + p.Name + " changed")
 }
 
@@ -170,6 +219,9 @@ func ready(p *corev1.Pod) bool {
 func (g *guard) losePod(p *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if time.Now().Before(g.pods[p.UID].ends) {
+		g.breach("want pod %s to have its grace period, it went %v early", p.Name, time.Until(g.pods[p.UID].ends))
+	}
 	delete(g.pods, p.UID)
 	g.check("pod " + p.Name + " went")
 }
@@ -180,14 +232,19 @@ func (g *guard) seeSlice(e *discoveryv1.EndpointSlice) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.endpoints[e.Name] = serving(e)
+	g.check("slice " + e.Name + " changed")
+}
+
+// serving counts the ready endpoints of a slice.
+func serving(e *discoveryv1.EndpointSlice) int {
 	n := 0
 	for _, endpoint := range e.Endpoints {
 		if endpoint.Conditions.Ready != nil && *endpoint.Conditions.Ready {
 			n++
 		}
 	}
-	g.endpoints[e.Name] = n
-	g.check("slice " + e.Name + " changed")
+	return n
 }
 
 func (g *guard) loseSlice(e *discoveryv1.EndpointSlice) {
@@ -209,6 +266,7 @@ func (g *guard) seeDeployment(d *appsv1.Deployment) {
 		g.sizes[version] = append(sizes, *d.Spec.Replicas)
 		g.at[version] = append(g.at[version], time.Now())
 	}
+	g.raised[version] += max(0, int(*d.Spec.Replicas-g.asked[d.Name]))
 	g.asked[d.Name] = *d.Spec.Replicas
 	total := int32(0)
 	for _, n := range g.asked {

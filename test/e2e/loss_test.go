@@ -81,11 +81,16 @@ func TestDeploymentsDeleted(t *testing.T) {
 	s := halfway(begin(t, "web"))
 	s.guard.keep(0)
 	s.guard.limit(0)
-	for _, track := range []string{"canary", "stable"} {
+	for track, version := range map[string]string{"canary": "2.0", "stable": "1.0"} {
+		before := s.guard.createdPods()[version]
 		out := s.kubectl("delete", "deployment", "-l", greyrelease.LabelTrack+"="+track)
 		if !strings.Contains(out, "deleted") {
 			t.Fatalf("want a Deployment of %s deleted, got %q", track, out)
 		}
+		s.until("two other pods of "+version, func() (bool, string) {
+			n := s.guard.createdPods()[version]
+			return n >= before+2, fmt.Sprintf("%d more", n-before)
+		})
 		s.stillHalfway()
 	}
 	s.guard.keep(4)
@@ -116,6 +121,42 @@ func TestForeignRecord(t *testing.T) {
 	s.settled("1.0")
 	s.pods(map[string]int{"1.0": 2})
 	s.made(map[string]int{"1.0": 2})
+}
+
+// TestForeignDeployment proves AM-13: somebody's Deployment has the name of a child.
+// It is never changed, the message names it, and once it is gone the release goes out.
+func TestForeignDeployment(t *testing.T) {
+	t.Parallel()
+	s := begin(t, "web")
+	// The name is made of the content, so another release tells it.
+	other := s.release(spec(1, "1.0", nil))
+	other.SetName("other")
+	_, err := s.gr().Create(s.ctx, other, metav1.CreateOptions{})
+	s.must(err)
+	name := ""
+	s.eventually("the Deployment of another release", func() (bool, string) {
+		list, err := client.AppsV1().Deployments(s.namespace).List(s.ctx, metav1.ListOptions{LabelSelector: greyrelease.LabelName + "=other"})
+		s.must(err)
+		if len(list.Items) == 1 {
+			name = strings.Replace(list.Items[0].Name, "other-", "web-", 1)
+		}
+		return name != "", fmt.Sprintf("%d", len(list.Items))
+	})
+	foreign := plain(1, "9.0")
+	foreign.Name = name
+	foreign, err = client.AppsV1().Deployments(s.namespace).Create(s.ctx, foreign, metav1.CreateOptions{})
+	s.must(err)
+	s.create(spec(2, "1.0", nil))
+	s.says(name)
+	s.stays(map[string]int{})
+	now, err := client.AppsV1().Deployments(s.namespace).Get(s.ctx, name, metav1.GetOptions{})
+	s.must(err)
+	if now.UID != foreign.UID || now.Generation != foreign.Generation || len(now.OwnerReferences) > 0 || now.Labels[greyrelease.LabelName] != "" {
+		t.Errorf("want the foreign Deployment untouched, got %v", now)
+	}
+	s.kubectl("delete", "deployment", name)
+	s.settled("1.0")
+	s.pods(map[string]int{"1.0": 2})
 }
 
 // TestLongestName releases under a name of 52 characters.

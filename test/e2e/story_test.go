@@ -46,6 +46,12 @@ type story struct {
 // begin makes the namespace of a story.
 func begin(t *testing.T, name string) *story {
 	t.Helper()
+	return beginServing(t, name, map[string]string{greyrelease.LabelName: name})
+}
+
+// beginServing is begin with a Service that selects pods by other labels.
+func beginServing(t *testing.T, name string, serves map[string]string) *story {
+	t.Helper()
 	s := &story{T: t, name: name, ctx: t.Context()}
 	ns, err := client.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(t.Name(), "-")) + "-",
@@ -55,12 +61,12 @@ func begin(t *testing.T, name string) *story {
 	_, err = client.CoreV1().Services(s.namespace).Create(s.ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{greyrelease.LabelName: name},
+			Selector: serves,
 			Ports:    []corev1.ServicePort{{Port: 80}},
 		},
 	}, metav1.CreateOptions{})
 	s.must(err)
-	s.guard = watch(s)
+	s.guard = watch(s, serves)
 	started := time.Now()
 	t.Cleanup(func() { s.end(started) })
 	return s
