@@ -310,3 +310,22 @@ func TestPlanEditedToASmallerBatch(t *testing.T) {
 		t.Errorf("rolled back: %v", m.record.Failure)
 	}
 }
+
+// A restart of the Deployment by hand in the middle of a soak: its status is old,
+// so that nothing is judged, and the soak's end must be looked at all the same.
+func TestSoakThatCannotBeJudgedWakesUp(t *testing.T) {
+	m := installed(t, 10)
+	m.wish.Settings.SoakSeconds = 30
+	m.target(2)
+	m.run(5 * time.Second)
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:7/7 2:3/3")
+	f := m.facts()
+	f.of(2).Current = false
+	soaked := due(m.record.Gate.Since, 30)
+	if _, wake := Next(m.record, &m.wish, f, m.now); !wake.Equal(soaked) {
+		t.Errorf("want a look at the end of the soak, %v, got %v", soaked, wake)
+	}
+	if _, wake := Next(m.record, &m.wish, f, soaked); !wake.After(soaked) || wake.After(soaked.Add(time.Minute)) {
+		t.Errorf("want another look soon after %v, got %v", soaked, wake)
+	}
+}

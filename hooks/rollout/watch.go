@@ -103,6 +103,10 @@ func (t *transition) passes(step Step) bool {
 		r.Gate.Since = time.Time{}
 	}
 	if !d.settled(step.Size) || d.available() < step.Size || t.facts.of(r.Stable.Number).asked() > t.replicas-step.Size {
+		if r.Gate != nil && !r.Gate.Since.IsZero() && t.over(r.Gate.Since, step.SoakSeconds) {
+			// Such as a restart by hand, whose status has not caught up.
+			t.over(t.now, lookSeconds-1)
+		}
 		return false
 	}
 	promoted := t.wish.Valid && r.CommandPending(t.wish.Command, step.Size)
