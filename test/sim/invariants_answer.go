@@ -122,11 +122,18 @@ func checkDrops(_ *Cluster, s *Sync) error {
 		}
 	}
 	hashes := map[string]string{}
-	twice := map[string]bool{} // numbers that an older parent's children have as well
-	for _, o := range s.Children {
-		n, hash := o.Label(numberLabel), o.Label(revisionLabel)
+	// Numbers that an older parent's children have as well, or that old caches gave
+	// to two contents.
+	twice := map[string]bool{}
+	numbered := func(n, hash string) {
 		twice[n] = twice[n] || hashes[n] != "" && hashes[n] != hash
 		hashes[n] = hash
+	}
+	for _, o := range s.Children {
+		numbered(o.Label(numberLabel), o.Label(revisionLabel))
+	}
+	for _, w := range s.Answer.Children {
+		numbered(apply.Text(w.tree, "metadata", "labels", numberLabel), apply.Text(w.tree, "metadata", "labels", revisionLabel))
 	}
 	for _, o := range s.Children {
 		switch {

@@ -5,12 +5,17 @@ import "hash/fnv"
 // Config returns the configuration that server-side mode applies for a desired
 // child: owned by the parent, without what only the server may set.
 func Config(desired, owner map[string]any) map[string]any {
-	config := Claim(desired, owner)
+	return Bare(Claim(desired, owner))
+}
+
+// Bare returns obj without its status, the metadata that the API server sets, and
+// the annotation of dynamic apply.
+func Bare(obj map[string]any) map[string]any {
 	for _, name := range systemFields {
-		config = without(config, "metadata", name)
+		obj = without(obj, "metadata", name)
 	}
-	config = without(config, "status")
-	return without(config, "metadata", "annotations", LastApplied)
+	obj = without(obj, "status")
+	return without(obj, "metadata", "annotations", LastApplied)
 }
 
 // Applied is what server-side mode remembers of its last apply of a child, to
