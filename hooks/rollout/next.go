@@ -507,7 +507,7 @@ func (t *transition) nextWave() *Wave {
 			}
 		}
 	}
-	w := newWave(t.r.parts(), t.goals(told), cur, t.facts, t.replicas, t.r.Settings)
+	w := newWave(t.r.parts(), t.goals(told), told, cur, t.facts, t.replicas, t.r.Settings)
 	if t.inDoubt(cur) {
 		w.Confirm = t.r.Counter + 1 // of the record that is being written
 	}

@@ -104,7 +104,10 @@ type now map[int64]int64
 // Replicas 10, surge 3, unavailable 0, batch 4, from 8 and 2: ceiling 13, room
 // 3, so the target is raised to 4 and the stable revision shrinks towards 6 once
 // they are available.
-func newWave(p parts, g goals, cur now, f *Facts, replicas int64, s Settings) *Wave {
+//
+// told is what the answer asks for. Where it is less than cur and there is no room
+// for cur, it stands: the rest is on its way out.
+func newWave(p parts, g goals, told map[int64]int64, cur now, f *Facts, replicas int64, s Settings) *Wave {
 	surge, unavailable := Budget(replicas, s.MaxSurge, s.MaxUnavailable)
 	w := &Wave{Replicas: replicas, Floor: replicas - unavailable, Ceiling: replicas + surge}
 	room := w.Ceiling
@@ -113,6 +116,9 @@ func newWave(p parts, g goals, cur now, f *Facts, replicas int64, s Settings) *W
 	}
 	raise := func(revision, goal int64) int64 {
 		at := cur[revision]
+		if out := min(-room, at-told[revision]); out > 0 && goal >= at {
+			at, room = at-out, room+out
+		}
 		if goal > at {
 			add := min(goal-at, max(room, 0))
 			at, room = at+add, room-add
