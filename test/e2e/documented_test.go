@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,20 +55,26 @@ func (s *story) script(folder string, lines ...string) string {
 	return out
 }
 
-// away runs lines of which the first stops the service in its namespace, and the
-// last starts it again. The service of this cluster follows.
-func (s *story) away(folder string, lines []string) {
+// away runs lines of which the first stops the service in its namespace and the last
+// starts it again; the service of this cluster follows. between gets the lines in
+// the middle.
+func (s *story) away(lines []string, between func(lines []string)) {
 	s.Helper()
 	first, last := lines[0], lines[len(lines)-1]
 	const scale = "kubectl -n greyrelease-system scale deployment greyrelease --replicas="
 	if first != scale+"0" || !strings.HasPrefix(last, scale) {
 		s.Fatalf("want lines that begin and end with %sN, got %q", scale, lines)
 	}
-	s.script(folder, first)
+	s.script(plane.Dir, first)
 	plane.End("greyrelease", false)
-	// Also when something in between fails.
-	defer func() { s.must(plane.StartService(s.ctx)) }()
-	s.script(folder, lines[1:]...)
+	// Also when something in between fails. The context of the test may have ended.
+	defer func() {
+		if err := plane.StartService(context.Background()); err != nil {
+			s.Error(err)
+		}
+	}()
+	between(lines[1 : len(lines)-1])
+	s.script(plane.Dir, last)
 }
 
 // write writes objects to a file of YAML.

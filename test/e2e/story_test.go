@@ -17,6 +17,7 @@ import (
 	"greyrelease.example.com/test/e2e/cluster"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -92,6 +93,12 @@ func (s *story) end(started time.Time) {
 		return // and the namespace stays, to be looked at under -failfast
 	}
 	background := metav1.DeletePropagationBackground
+	// A restart of the API server can make a namespace go without its releases: while
+	// their kind is not served yet, nobody finds them.
+	err = s.gr().DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		s.Error(err)
+	}
 	if err := client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 		s.Error(err)
 	}
