@@ -33,6 +33,8 @@ func (s *story) children() int {
 	return len(maps.Items) + len(deployments.Items)
 }
 
+// TestDelete proves a part of LC-01, and in the foreground LC-02: nothing waits for a
+// hook.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
@@ -65,7 +67,7 @@ func TestDeleteAndRecreate(t *testing.T) {
 	s.pods(map[string]int{"2.0": 3})
 }
 
-// TestOrphanAndReadopt lets go of the children, and takes them back by the label
+// TestOrphanAndReadopt proves a part of LC-01 with the service up. It lets go of the children, and takes them back by the label
 // that ties them to their owner. No pod notices.
 func TestOrphanAndReadopt(t *testing.T) {
 	t.Parallel()

@@ -86,7 +86,7 @@ func TestScaleToZero(t *testing.T) {
 	s.pods(map[string]int{"1.0": 3})
 }
 
-// TestRefusedByTheServer shows what a user reads for edits that the CRD refuses.
+// TestRefusedByTheServer proves IV-02 and IV-07 on a real server. It shows what a user reads for edits that the CRD refuses.
 func TestRefusedByTheServer(t *testing.T) {
 	s := installed(t, 2, nil)
 	for name, c := range map[string]struct{ edit, want string }{
@@ -126,7 +126,7 @@ func TestRefusedByTheServer(t *testing.T) {
 	s.made(map[string]int{"1.0": 2})
 }
 
-// TestRefusedByTheHook edits what only the hook can refuse: what runs is kept, and
+// TestRefusedByTheHook proves ST-01. It edits what only the hook can refuse: what runs is kept, and
 // scaling goes on.
 func TestRefusedByTheHook(t *testing.T) {
 	s := installed(t, 2, nil)

@@ -36,6 +36,8 @@ func (s *story) rolledBack() {
 	}
 }
 
+// TestAutomaticRollback proves RB-01 and RB-03: what fails goes back and is not
+// tried again, and the next version goes out.
 func TestAutomaticRollback(t *testing.T) {
 	t.Parallel()
 	for fate, why := range map[string]string{
@@ -83,7 +85,7 @@ func TestFlappingPods(t *testing.T) {
 	}
 }
 
-// TestFailureHeld has autoRollback off: the pods stay as they are, for somebody to
+// TestFailureHeld proves UX-03. It has autoRollback off: the pods stay as they are, for somebody to
 // look at, until the command says otherwise.
 func TestFailureHeld(t *testing.T) {
 	s := installed(t, 4, object{"autoRollback": false})
@@ -97,7 +99,7 @@ func TestFailureHeld(t *testing.T) {
 	s.rolledBack()
 }
 
-// TestFailureInLaterBatch fails when stable pods have gone already: they come back
+// TestFailureInLaterBatch proves RB-09. It fails when stable pods have gone already: they come back
 // and the promise holds all the way.
 func TestFailureInLaterBatch(t *testing.T) {
 	s := installed(t, 4, object{"batches": []any{
@@ -127,7 +129,8 @@ func (s *story) quota(pods int64) {
 	})
 }
 
-// TestQuota leaves no room for a single pod more.
+// TestQuota proves HE-07: there is no room for a single pod more, and the message
+// says so.
 func TestQuota(t *testing.T) {
 	s := installed(t, 4, nil)
 	s.quota(4)

@@ -58,6 +58,7 @@ func TestRecordDeleted(t *testing.T) {
 	s.finish(map[string]int{"1.0": 4, "2.0": 4})
 }
 
+// TestSnapshotsDeleted proves a part of SN-08: nothing that runs depends on them.
 func TestSnapshotsDeleted(t *testing.T) {
 	t.Parallel()
 	s := halfway(begin(t, "web"))
@@ -74,7 +75,7 @@ func TestSnapshotsDeleted(t *testing.T) {
 	s.finish(map[string]int{"1.0": 4, "2.0": 4})
 }
 
-// TestDeploymentsDeleted takes away pods as well, so there is no promise until they
+// TestDeploymentsDeleted proves LC-11. It takes away pods as well, so there is no promise until they
 // are back.
 func TestDeploymentsDeleted(t *testing.T) {
 	t.Parallel()
@@ -99,7 +100,7 @@ func TestDeploymentsDeleted(t *testing.T) {
 	s.pods(map[string]int{"2.0": 4})
 }
 
-// TestForeignRecord finds somebody's ConfigMap under the name of the record.
+// TestForeignRecord proves AM-13 for a ConfigMap: it finds somebody's ConfigMap under the name of the record.
 func TestForeignRecord(t *testing.T) {
 	t.Parallel()
 	s := begin(t, "web")
@@ -159,7 +160,7 @@ func TestForeignDeployment(t *testing.T) {
 	s.pods(map[string]int{"1.0": 2})
 }
 
-// TestLongestName releases under a name of 52 characters.
+// TestLongestName proves NM-01. It releases under a name of 52 characters.
 func TestLongestName(t *testing.T) {
 	t.Parallel()
 	s := begin(t, "n"+strings.Repeat("0123456789", 5)+"z")
@@ -174,7 +175,7 @@ func TestLongestName(t *testing.T) {
 	}
 }
 
-// TestOneAppTwoReleases has two releases share the label app: neither touches the
+// TestOneAppTwoReleases proves TR-09 across releases: it has two releases share the label app: neither touches the
 // pods of the other.
 func TestOneAppTwoReleases(t *testing.T) {
 	t.Parallel()
