@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/client-go/util/retry"
 )
 
 // claim returns the children that the caches show for the parent. It adopts
@@ -27,11 +26,7 @@ func (c *controller) claim(ctx context.Context, parent *unstructured.Unstructure
 	for _, k := range c.children {
 		claimed[k.GroupVersionKind] = map[string]*unstructured.Unstructured{}
 		var errs []error
-		for _, obj := range c.factory.ForResource(k.resource).Informer().GetStore().List() {
-			child := obj.(*unstructured.Unstructured)
-			if c.parent.namespaced && child.GetNamespace() != parent.GetNamespace() {
-				continue
-			}
+		for _, child := range c.candidates(k, parent) {
 			mine, err := c.claimOne(ctx, k, parent, child, mayAdopt)
 			if err != nil {
 				errs = append(errs, err)
@@ -45,6 +40,31 @@ func (c *controller) claim(ctx context.Context, parent *unstructured.Unstructure
 		}
 	}
 	return claimed, nil
+}
+
+// The index of the caches of children: by the uid of the controller, "" for none.
+const byController = "controller"
+
+func controllerOf(obj any) ([]string, error) {
+	if owner := metav1.GetControllerOf(obj.(*unstructured.Unstructured)); owner != nil {
+		return []string{string(owner.UID)}, nil
+	}
+	return []string{""}, nil
+}
+
+// candidates are the parent's children and the objects that nobody controls.
+func (c *controller) candidates(k kind, parent *unstructured.Unstructured) []*unstructured.Unstructured {
+	var list []*unstructured.Unstructured
+	for _, uid := range []string{string(parent.GetUID()), ""} {
+		// The only error is an index that does not exist.
+		found, _ := c.factory.ForResource(k.resource).Informer().GetIndexer().ByIndex(byController, uid)
+		for _, obj := range found {
+			if child := obj.(*unstructured.Unstructured); !c.parent.namespaced || child.GetNamespace() == parent.GetNamespace() {
+				list = append(list, child)
+			}
+		}
+	}
+	return list
 }
 
 func (c *controller) claimOne(ctx context.Context, k kind, parent, child *unstructured.Unstructured, mayAdopt func() error) (bool, error) {
@@ -75,14 +95,21 @@ func (c *controller) claimOne(ctx context.Context, k kind, parent, child *unstru
 		return false, nil
 	}
 	if err := mayAdopt(); err != nil {
-		return false, fmt.Errorf("can't adopt %s %s (%s): %w", k.Kind, keyOf(child), child.GetUID(), err)
+		return false, fmt.Errorf("can't adopt %s %s (%s): %w", k.Kind, nameOf(child), child.GetUID(), err)
 	}
 	yes := true
 	err := c.updateOwners(ctx, k, child, func(refs []metav1.OwnerReference) []metav1.OwnerReference {
-		return append(refs, metav1.OwnerReference{
-			APIVersion: parent.GetAPIVersion(), Kind: parent.GetKind(), Name: parent.GetName(), UID: parent.GetUID(),
+		me := metav1.OwnerReference{
+			APIVersion: c.parent.GroupVersion().String(), Kind: c.parent.Kind, Name: parent.GetName(), UID: parent.GetUID(),
 			Controller: &yes, BlockOwnerDeletion: &yes,
-		})
+		}
+		for i := range refs {
+			if refs[i].UID == me.UID { // an owner that did not control it
+				refs[i] = me
+				return refs
+			}
+		}
+		return append(refs, me)
 	})
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -96,9 +123,9 @@ func (c *controller) mayAdopt(ctx context.Context, parent *unstructured.Unstruct
 	case err != nil:
 		return fmt.Errorf("can't recheck DeletionTimestamp: %w", err)
 	case live.GetUID() != parent.GetUID():
-		return fmt.Errorf("can't recheck DeletionTimestamp: original %s %s is gone: got uid %s, wanted %s", parent.GetKind(), keyOf(parent), live.GetUID(), parent.GetUID())
+		return fmt.Errorf("can't recheck DeletionTimestamp: original %s %s is gone: got uid %s, wanted %s", c.parent.Kind, nameOf(parent), live.GetUID(), parent.GetUID())
 	case live.GetDeletionTimestamp() != nil:
-		return fmt.Errorf("%s has just been deleted at %v", keyOf(parent), live.GetDeletionTimestamp())
+		return fmt.Errorf("%s has just been deleted at %v", nameOf(parent), live.GetDeletionTimestamp())
 	}
 	return nil
 }
@@ -106,16 +133,11 @@ func (c *controller) mayAdopt(ctx context.Context, parent *unstructured.Unstruct
 // updateOwners changes the owners of the live child.
 func (c *controller) updateOwners(ctx context.Context, k kind, child *unstructured.Unstructured, change func([]metav1.OwnerReference) []metav1.OwnerReference) error {
 	client := c.on(k, child.GetNamespace())
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		live, err := client.Get(ctx, child.GetName(), getOptions)
-		if err != nil {
-			return err
-		}
-		if live.GetUID() != child.GetUID() {
-			return apierrors.NewNotFound(k.resource.GroupResource(), child.GetName())
-		}
+	_, err := update(ctx, client, k, child, func(live *unstructured.Unstructured) bool {
 		live.SetOwnerReferences(change(live.GetOwnerReferences()))
-		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
-		return err
+		return true
+	}, func(live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return client.Update(ctx, live, metav1.UpdateOptions{})
 	})
+	return err
 }

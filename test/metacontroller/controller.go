@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"greyrelease.example.com/test/sim/apply"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,7 +36,8 @@ type controller struct {
 	raw       *unstructured.Unstructured
 	composite *composite
 	parent    kind
-	children  []kind // by group and kind, the order in which they are managed
+	children  []kind // in the order of the CompositeController, in which they are claimed
+	methods   map[schema.GroupKind]string
 
 	factory   dynamicinformer.DynamicSharedInformerFactory
 	queue     workqueue.TypedRateLimitingInterface[string]
@@ -48,24 +51,36 @@ func newController(o *operator, cc *unstructured.Unstructured) (*controller, err
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{operator: o, raw: cc, composite: spec, factory: dynamicinformer.NewDynamicSharedInformerFactory(o.client, 0)}
+	c := &controller{
+		operator: o, raw: cc, composite: spec, methods: map[schema.GroupKind]string{},
+		factory: dynamicinformer.NewDynamicSharedInformerFactory(o.client, o.resync),
+	}
 	if c.parent, err = o.kind(spec.Spec.ParentResource.resourceRule); err != nil {
 		return nil, err
 	}
 	for _, child := range spec.Spec.ChildResources {
 		k, err := o.kind(child.resourceRule)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("can't create informer for child resource: can't create client for %s.%s shared informer: %w", child.Resource, child.APIVersion, err)
 		}
-		k.method = child.UpdateStrategy.Method
 		c.children = append(c.children, k)
+		c.methods[k.GroupKind()] = child.UpdateStrategy.Method
 	}
-	slices.SortFunc(c.children, func(a, b kind) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind))
-	})
 	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	c.customize = newCustomize(c)
 	return c, nil
+}
+
+// method is how children of a kind are updated.
+func (c *controller) method(k kind) string { return cmp.Or(c.methods[k.GroupKind()], onDelete) }
+
+// resyncPeriod is how often all parents are synced: as the CompositeController
+// says, but at least once a second at most, or with all caches.
+func (c *controller) resyncPeriod() time.Duration {
+	if seconds := c.composite.Spec.ResyncPeriodSeconds; seconds != nil {
+		return min(max(time.Second, time.Duration(*seconds)*time.Second), c.resync)
+	}
+	return c.resync
 }
 
 // start fills the caches and then syncs until stop.
@@ -76,12 +91,12 @@ func (c *controller) start(ctx context.Context) {
 		UpdateFunc: c.parentUpdated,
 		DeleteFunc: c.enqueue,
 	}
-	// An informer refuses a handler only once it has stopped.
-	resync := time.Duration(c.composite.Spec.ResyncPeriodSeconds) * time.Second
-	_, _ = c.factory.ForResource(c.parent.resource).Informer().AddEventHandlerWithResyncPeriod(handlers, resync)
+	// An informer refuses a handler or an index only once it has started or stopped.
+	_, _ = c.factory.ForResource(c.parent.resource).Informer().AddEventHandlerWithResyncPeriod(handlers, c.resyncPeriod())
 	synced := []cache.InformerSynced{c.factory.ForResource(c.parent.resource).Informer().HasSynced}
 	for _, k := range c.children {
 		informer := c.factory.ForResource(k.resource).Informer()
+		_ = informer.AddIndexers(cache.Indexers{byController: controllerOf})
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    c.childChanged,
 			UpdateFunc: c.childUpdated,
@@ -89,8 +104,13 @@ func (c *controller) start(ctx context.Context) {
 		})
 		synced = append(synced, informer.HasSynced)
 	}
+	if c.composite.Spec.Hooks.Customize != nil {
+		c.factory.ForResource(namespaceResource).Informer()
+	}
 	c.factory.Start(ctx.Done())
 	c.ended.Go(func() {
+		c.events.Eventf(c.raw, corev1.EventTypeNormal, "Starting", "Starting controller: %s", c.raw.GetName())
+		defer c.events.Eventf(c.raw, corev1.EventTypeNormal, "Stopping", "Stopping controller: %s", c.raw.GetName())
 		if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 			return
 		}
@@ -153,10 +173,15 @@ func (c *controller) sync(ctx context.Context, key string) error {
 	return err
 }
 
-// syncParent is one pass: claim, ask, delete, create and update, write status.
+// syncParent is one pass: hold, claim, ask, delete, create and update, write status.
 func (c *controller) syncParent(ctx context.Context, parent *unstructured.Unstructured) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	name := parent.GetKind() + " " + nameOf(parent)
+	parent, err := c.syncFinalizer(ctx, parent)
+	if err != nil {
+		return fmt.Errorf("can't sync finalizer for %s: %w", name, err)
 	}
 	observed, err := c.claim(ctx, parent)
 	if err != nil {
@@ -168,23 +193,34 @@ func (c *controller) syncParent(ctx context.Context, parent *unstructured.Unstru
 	}
 	answer, err := c.ask(ctx, parent, observed, related)
 	if err != nil {
-		return fmt.Errorf("sync hook failed for %s %s: %w", parent.GetKind(), keyOf(parent), err)
-	}
-	desired, err := c.complete(parent, answer.Children)
-	if err != nil {
-		return err
+		return fmt.Errorf("sync hook failed for %s: %w", name, err)
 	}
 	if answer.ResyncAfterSeconds > 0 {
 		c.queue.AddAfter(keyOf(parent), time.Duration(answer.ResyncAfterSeconds*float64(time.Second)))
 	}
-	var failed error
-	if parent.GetDeletionTimestamp() == nil {
-		if err := c.manage(ctx, parent, observed, desired); err != nil {
-			failed = fmt.Errorf("can't reconcile children for %s %s: %w", parent.GetKind(), keyOf(parent), err)
+	if answer.Finalized {
+		// The parent as it is now: its generation may be newer than what the hook saw.
+		if parent, err = c.removeFinalizer(ctx, parent); err != nil {
+			return fmt.Errorf("can't remove finalizer for %s: %w", name, err)
 		}
 	}
-	if err := c.writeStatus(ctx, parent, answer.Status); err != nil {
-		return fmt.Errorf("can't update status for %s %s: %w", parent.GetKind(), keyOf(parent), err)
+	desired, err := complete(parent, answer.Children)
+	if err != nil {
+		return err
+	}
+	var failed error
+	if c.manages(parent) {
+		if err := c.manage(ctx, parent, observed, desired); err != nil {
+			failed = fmt.Errorf("can't reconcile children for %s: %w", name, err)
+		}
+	}
+	err = c.writeStatus(ctx, parent, answer.Status)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		// Swallowed, and what went wrong with the children with it.
+		return nil
+	case err != nil:
+		return fmt.Errorf("can't update status for %s: %w", name, err)
 	}
 	return failed
 }
@@ -200,32 +236,46 @@ func (o objects) add(u *unstructured.Unstructured) {
 	o[gvk][keyOf(u)] = u
 }
 
+// kinds are the kinds in the order in which they are managed.
+func (o objects) kinds() []schema.GroupVersionKind {
+	return slices.SortedFunc(maps.Keys(o), func(a, b schema.GroupVersionKind) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind))
+	})
+}
+
 // complete gives desired children their namespace and the label that ties them to
-// the parent.
-func (c *controller) complete(parent *unstructured.Unstructured, children []*unstructured.Unstructured) (objects, error) {
+// the parent. Of two of one name the later one stands.
+func complete(parent *unstructured.Unstructured, children []*unstructured.Unstructured) (objects, error) {
 	desired := objects{}
 	for _, child := range children {
 		if child.GetNamespace() == "" {
 			child.SetNamespace(parent.GetNamespace())
 		}
-		labels := child.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		if _, ok := labels[uidLabel]; !ok {
-			labels[uidLabel] = string(parent.GetUID())
-			child.SetLabels(labels)
-		}
-		if labels[uidLabel] != string(parent.GetUID()) {
-			return nil, fmt.Errorf("labels on desired child %s %s don't match parent selector", child.GetKind(), keyOf(child))
-		}
-		if !slices.ContainsFunc(c.children, func(k kind) bool { return k.GroupVersionKind == child.GroupVersionKind() }) {
-			return nil, fmt.Errorf("no informer for kind %s", child.GroupVersionKind())
-		}
 		desired.add(child)
+	}
+	for _, group := range desired {
+		for _, child := range group {
+			labels, _, err := unstructured.NestedStringMap(child.Object, "metadata", "labels")
+			if err != nil {
+				return nil, fmt.Errorf("invalid labels on desired child %s %s: %w", child.GetKind(), nameOf(child), err)
+			}
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			if _, ok := labels[uidLabel]; !ok {
+				labels[uidLabel] = string(parent.GetUID())
+				child.SetLabels(labels)
+			}
+			if labels[uidLabel] != string(parent.GetUID()) {
+				return nil, fmt.Errorf("labels on desired child %s %s don't match parent selector", child.GetKind(), nameOf(child))
+			}
+		}
 	}
 	return desired, nil
 }
+
+// nameOf is how errors name an object: with a slash even without a namespace.
+func nameOf(u *unstructured.Unstructured) string { return u.GetNamespace() + "/" + u.GetName() }
 
 // cached is an object in a cache, nil if it is not there. It may not be written to.
 func (c *controller) cached(k kind, namespace, name string) *unstructured.Unstructured {

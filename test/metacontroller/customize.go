@@ -8,26 +8,20 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 )
 
 // kept is how long an answer of the customize hook is kept.
 const kept = 20 * time.Minute
 
+// namespaceResource is watched wherever there is a customize hook.
+var namespaceResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
 // errNotSynced means that a cache of related objects is still being filled. The
 // sync is tried again, without an event.
 var errNotSynced = errors.New("related informer not synced yet")
-
-// relatedRule selects objects to send along.
-type relatedRule struct {
-	resourceRule  `json:",inline"`
-	LabelSelector *metav1.LabelSelector `json:"labelSelector"`
-	Namespace     string                `json:"namespace"`
-	Names         []string              `json:"names"`
-}
 
 // customize asks the customize hook which objects to send along with a parent.
 type customize struct {
@@ -53,18 +47,22 @@ func newCustomize(c *controller) *customize {
 	return &customize{c: c, answers: map[customizeKey]customizeAnswer{}, watched: map[resourceRule]kind{}}
 }
 
-// related returns the objects that the hook wants to see, nil without a hook.
+// related returns the objects that the hook wants to see, none without a hook.
 func (z *customize) related(ctx context.Context, parent *unstructured.Unstructured) (objects, error) {
-	if z.c.composite.Spec.Hooks.Customize == nil {
-		return nil, nil
+	found := objects{}
+	if z.hook() == nil {
+		return found, nil
 	}
 	rules, err := z.rules(ctx, parent)
 	if err != nil {
 		return nil, err
 	}
-	found := objects{}
 	for _, rule := range rules {
 		k, err := z.watch(ctx, rule.resourceRule)
+		if err != nil {
+			return nil, err
+		}
+		selects, err := z.selector(rule, k, parent, true)
 		if err != nil {
 			return nil, err
 		}
@@ -72,18 +70,15 @@ func (z *customize) related(ctx context.Context, parent *unstructured.Unstructur
 			found[k.GroupVersionKind] = map[string]*unstructured.Unstructured{}
 		}
 		for _, obj := range z.c.factory.ForResource(k.resource).Informer().GetStore().List() {
-			u := obj.(*unstructured.Unstructured)
-			matches, err := z.matches(rule, parent, u)
-			if err != nil {
-				return nil, err
-			}
-			if matches {
+			if u := obj.(*unstructured.Unstructured); selects(u) {
 				found.add(u)
 			}
 		}
 	}
 	return found, nil
 }
+
+func (z *customize) hook() *hook { return z.c.composite.Spec.Hooks.Customize }
 
 // rules is the hook's answer for the parent.
 func (z *customize) rules(ctx context.Context, parent *unstructured.Unstructured) ([]relatedRule, error) {
@@ -93,8 +88,8 @@ func (z *customize) rules(ctx context.Context, parent *unstructured.Unstructured
 	var response struct {
 		RelatedResources []relatedRule `json:"relatedResources"`
 	}
-	request := map[string]any{"controller": z.c.raw.Object, "parent": parent.Object}
-	if err := z.c.composite.Spec.Hooks.Customize.call(ctx, request, &response); err != nil {
+	request := map[string]any{"controller": shown(z.c.raw), "parent": parent.Object}
+	if err := z.hook().call(ctx, "customize", request, &response); err != nil {
 		return nil, err
 	}
 	z.mu.Lock()
@@ -125,17 +120,16 @@ func (z *customize) watch(ctx context.Context, rule resourceRule) (kind, error) 
 		if k, err = z.c.kind(rule); err != nil {
 			return kind{}, err
 		}
-		changed := func(obj any) { z.changed(k, obj) }
+		changed := func(objs ...any) { z.changed(ctx, k, objs...) }
 		informer := z.c.factory.ForResource(k.resource).Informer()
 		_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: changed,
+			AddFunc: func(obj any) { changed(obj) },
 			UpdateFunc: func(old, obj any) {
 				if old.(*unstructured.Unstructured).GetResourceVersion() != obj.(*unstructured.Unstructured).GetResourceVersion() {
-					changed(old)
-					changed(obj)
+					changed(old, obj)
 				}
 			},
-			DeleteFunc: changed,
+			DeleteFunc: func(obj any) { changed(obj) },
 		})
 		if err != nil {
 			return kind{}, fmt.Errorf("can't create informer for related resource: %w", err)
@@ -149,48 +143,32 @@ func (z *customize) watch(ctx context.Context, rule resourceRule) (kind, error) 
 	return k, nil
 }
 
-// changed syncs the parents that a related object is sent along with, as far as
-// the hook has answered for them.
-func (z *customize) changed(k kind, obj any) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	u := obj.(*unstructured.Unstructured)
+// changed syncs the parents whose rules select one of the related objects. The
+// hook is asked for those that it has not answered for. A rule that cannot be
+// carried out selects nothing.
+func (z *customize) changed(ctx context.Context, k kind, objs ...any) {
 	for _, obj := range z.c.factory.ForResource(z.c.parent.resource).Informer().GetStore().List() {
 		parent := obj.(*unstructured.Unstructured)
-		rules, _ := z.known(parent)
+		rules, err := z.rules(ctx, parent)
+		if err != nil {
+			continue // a sync of the parent tells of it
+		}
 		if slices.ContainsFunc(rules, func(rule relatedRule) bool {
-			matches, err := z.matches(rule, parent, u)
-			return err == nil && matches && rule.Resource == k.resource.Resource
+			if rule.APIVersion != k.GroupVersion().String() || rule.Resource != k.resource.Resource {
+				return false
+			}
+			selects, err := z.selector(rule, k, parent, false)
+			return err == nil && slices.ContainsFunc(objs, func(obj any) bool { return selects(live(obj)) })
 		}) {
 			z.c.enqueue(parent)
 		}
 	}
 }
 
-// matches tells whether a rule of the parent selects the object. A parent in a
-// namespace sees nothing outside it.
-func (z *customize) matches(rule relatedRule, parent, u *unstructured.Unstructured) (bool, error) {
-	if rule.LabelSelector != nil && (rule.Namespace != "" || len(rule.Names) > 0) {
-		return false, errors.New("related rule has both labelSelector and names")
+// live is an object, or the last that was seen of it.
+func live(obj any) *unstructured.Unstructured {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
 	}
-	if z.c.parent.namespaced {
-		if rule.Namespace != "" && rule.Namespace != parent.GetNamespace() {
-			return false, fmt.Errorf("requested related object namespace %s differs from parent object namespace %s", rule.Namespace, parent.GetNamespace())
-		}
-		if u.GetNamespace() != parent.GetNamespace() {
-			return false, nil
-		}
-	}
-	if rule.LabelSelector != nil {
-		selector, err := metav1.LabelSelectorAsSelector(rule.LabelSelector)
-		if err != nil {
-			return false, fmt.Errorf("cannot read labelSelector: %w", err)
-		}
-		return selector.Matches(labels.Set(u.GetLabels())), nil
-	}
-	if rule.Namespace != "" && u.GetNamespace() != rule.Namespace {
-		return false, nil
-	}
-	return len(rule.Names) == 0 || slices.Contains(rule.Names, u.GetName()), nil
+	return obj.(*unstructured.Unstructured)
 }

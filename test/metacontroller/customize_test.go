@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,33 +22,74 @@ func pod(namespace, name string, labels map[string]string) *unstructured.Unstruc
 }
 
 func TestRelatedRules(t *testing.T) {
-	z := &customize{c: &controller{parent: kind{namespaced: true}}}
-	parent := pod("a", "parent", nil)
 	labelled := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	here, elsewhere := pod("a", "x", map[string]string{"app": "web"}), pod("b", "x", map[string]string{"app": "web"})
 	for name, c := range map[string]struct {
-		rule relatedRule
-		obj  *unstructured.Unstructured
-		want string
+		version string
+		rule    relatedRule
+		obj     *unstructured.Unstructured
+		want    string
 	}{
-		"label":             {relatedRule{LabelSelector: labelled}, pod("a", "x", map[string]string{"app": "web"}), "true"},
-		"other label":       {relatedRule{LabelSelector: labelled}, pod("a", "x", nil), "false"},
-		"other namespace":   {relatedRule{LabelSelector: labelled}, pod("b", "x", map[string]string{"app": "web"}), "false"},
-		"all":               {relatedRule{}, pod("a", "x", nil), "true"},
-		"name":              {relatedRule{Names: []string{"x", "y"}}, pod("a", "y", nil), "true"},
-		"other name":        {relatedRule{Names: []string{"x", "y"}}, pod("a", "z", nil), "false"},
-		"foreign namespace": {relatedRule{Namespace: "b"}, pod("b", "x", nil), "requested related object namespace b differs from parent object namespace a"},
-		"labels and names":  {relatedRule{LabelSelector: labelled, Names: []string{"x"}}, pod("a", "x", nil), "related rule has both labelSelector and names"},
+		"label":                               {v1, relatedRule{LabelSelector: labelled}, here, "true"},
+		"other label":                         {v1, relatedRule{LabelSelector: labelled}, pod("a", "x", nil), "false"},
+		"label, other namespace":              {v1, relatedRule{LabelSelector: labelled}, elsewhere, "false"},
+		"label, other namespace, v2":          {v2, relatedRule{LabelSelector: labelled}, elsewhere, "true"},
+		"all":                                 {v1, relatedRule{}, here, "true"},
+		"all, other namespace":                {v1, relatedRule{}, elsewhere, "false"},
+		"all, other namespace, v2":            {v2, relatedRule{}, elsewhere, "true"},
+		"name":                                {v1, relatedRule{Names: []string{"x", "y"}}, pod("a", "y", nil), "true"},
+		"other name":                          {v1, relatedRule{Names: []string{"x", "y"}}, pod("a", "z", nil), "false"},
+		"name, other namespace":               {v1, relatedRule{Names: []string{"x"}}, elsewhere, "false"},
+		"name, other namespace, v2":           {v2, relatedRule{Names: []string{"x"}}, elsewhere, "true"},
+		"namespace of the parent":             {v1, relatedRule{Namespace: "a"}, here, "true"},
+		"foreign namespace":                   {v1, relatedRule{Namespace: "b"}, elsewhere, "requested related object namespace b differs from parent object namespace a"},
+		"foreign namespace, v2":               {v2, relatedRule{Namespace: "b"}, elsewhere, "true"},
+		"foreign namespace, object here, v2":  {v2, relatedRule{Namespace: "b"}, here, "false"},
+		"foreign namespace and labels, v2":    {v2, relatedRule{Namespace: "b", LabelSelector: labelled}, elsewhere, "true"},
+		"foreign namespace, other labels, v2": {v2, relatedRule{Namespace: "b", LabelSelector: labelled}, pod("b", "x", nil), "false"},
+		"selector of namespaces needs v2":     {v1, relatedRule{NamespaceSelector: labelled}, here, "namespaceSelector is not supported for namespaced parent in v1 hook version"},
+		"an operator that there is not":       {v2, relatedRule{LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}}, here, `"Like" is not a valid label selector operator`},
+		"labels and names cannot be combined": {v2, relatedRule{LabelSelector: labelled, Names: []string{"x"}}, here, "related rule cannot have both names and labelSelector/namespaceSelector specified"},
+		"namespaces selected twice":           {v2, relatedRule{Namespace: "a", NamespaceSelector: labelled}, here, "related rule cannot have both namespace and namespaceSelector specified"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			matches, err := z.matches(c.rule, parent, c.obj)
-			got := fmt.Sprint(matches)
-			if err != nil {
-				got = err.Error()
+			z := &customize{c: &controller{parent: kind{namespaced: true}, composite: &composite{}}}
+			z.c.composite.Spec.Hooks.Customize = &hook{Version: c.version}
+			selects, err := z.selector(c.rule, kind{namespaced: true}, pod("a", "parent", nil), false)
+			got, _, _ := strings.Cut(text(err), ": &")
+			if err == nil {
+				got = fmt.Sprint(selects(c.obj))
 			}
 			if got != c.want {
 				t.Errorf("want %s, got %s", c.want, got)
 			}
 		})
+	}
+}
+
+// TestNamesAreListedEverywhere: under v1, names without a namespace are looked for
+// in all namespaces, and only the request leaves out what is elsewhere.
+func TestNamesAreListedEverywhere(t *testing.T) {
+	z := &customize{c: &controller{parent: kind{namespaced: true}, composite: &composite{}}}
+	z.c.composite.Spec.Hooks.Customize = &hook{Version: v1}
+	parent := pod("a", "parent", nil)
+	selects, err := z.selector(relatedRule{Names: []string{"x"}}, kind{namespaced: true}, parent, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := objects{}
+	for _, u := range []*unstructured.Unstructured{pod("a", "x", nil), pod("b", "x", nil), pod("a", "y", nil)} {
+		u.SetAPIVersion("v1")
+		u.SetKind("Pod")
+		if selects(u) {
+			found.add(u)
+		}
+	}
+	for _, c := range []struct{ version, want string }{{v1, "[x]"}, {v2, "[a/x b/x]"}} {
+		group := groups(found, parent, c.version)["Pod.v1"].(map[string]any)
+		if got := fmt.Sprint(slices.Sorted(maps.Keys(group))); got != c.want {
+			t.Errorf("%s: want %s, got %s", c.version, c.want, got)
+		}
 	}
 }
 

@@ -12,13 +12,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	kjson "sigs.k8s.io/json"
 )
 
-// hook is where a webhook is.
+// hook is a webhook of a CompositeController.
 type hook struct {
 	Version string `json:"version"`
 	Webhook struct {
@@ -28,19 +27,26 @@ type hook struct {
 		Service *struct {
 			Name      string `json:"name"`
 			Namespace string `json:"namespace"`
-			Port      int32  `json:"port"`
+			Port      *int32 `json:"port"`
 			Protocol  string `json:"protocol"`
 		} `json:"service"`
+		ResponseUnMarshallMode string `json:"responseUnMarshallMode"`
+		Etag                   struct {
+			Enabled bool `json:"enabled"`
+		} `json:"etag"`
+		CABundle      any `json:"caBundle"`
+		ClientTLS     any `json:"clientTLS"`
+		Authorization any `json:"authorization"`
+		BasicAuth     any `json:"basicAuth"`
 	} `json:"webhook"`
 }
 
-// answer is what the sync hook says.
-type answer struct {
-	Status             map[string]any               `json:"status"`
-	Children           []*unstructured.Unstructured `json:"children"`
-	ResyncAfterSeconds float64                      `json:"resyncAfterSeconds"`
-	Finalized          bool                         `json:"finalized"`
-}
+// The versions of hooks. Under the first, objects are named relative to the parent
+// and what an answer has too much is passed over.
+const (
+	v1 = "v1"
+	v2 = "v2"
+)
 
 // tooManyRequests is an answer with status 429.
 type tooManyRequests struct{ after time.Duration }
@@ -49,68 +55,73 @@ func (e *tooManyRequests) Error() string {
 	return fmt.Sprintf("too many requests, retry after %v", e.after)
 }
 
-// ask sends a sync request.
-func (c *controller) ask(ctx context.Context, parent *unstructured.Unstructured, observed, related objects) (*answer, error) {
-	request := map[string]any{
-		"controller": c.raw.Object,
-		"parent":     parent.Object,
-		"children":   c.groups(observed),
-		"related":    c.groups(related),
-		"finalizing": false,
+func (h *hook) version() string {
+	if h.Version == "" {
+		return v1
 	}
-	var a answer
-	if err := c.composite.Spec.Hooks.Sync.call(ctx, request, &a); err != nil {
-		return nil, err
-	}
-	return &a, nil
+	return h.Version
 }
 
-// groups names groups and objects as a hook of this version expects it.
-func (c *controller) groups(list objects) map[string]any {
-	groups := map[string]any{}
-	for gvk, members := range list {
-		group := map[string]any{}
-		for key, obj := range members {
-			if c.composite.Spec.Hooks.Sync.Version != "v2" {
-				key = obj.GetName()
-			}
-			group[key] = obj.Object
+// strict tells whether unknown and duplicate fields in an answer are errors, and
+// how that mode is called.
+func (h *hook) strict() (string, bool) {
+	mode := h.Webhook.ResponseUnMarshallMode
+	if mode == "" {
+		mode = "loose"
+		if h.version() == v2 {
+			mode = "strict"
 		}
-		groups[kind{GroupVersionKind: gvk}.groupKey()] = group
 	}
-	return groups
+	return mode, mode == "strict"
+}
+
+// check refuses what cannot be called, and what the double does not do.
+func (h *hook) check() error {
+	w := h.Webhook
+	switch {
+	case w.Etag.Enabled:
+		return errors.New("the double has no etags")
+	case w.CABundle != nil, w.ClientTLS != nil, w.Authorization != nil, w.BasicAuth != nil:
+		return errors.New("the double has no TLS and no credentials")
+	}
+	_, err := h.address()
+	return err
 }
 
 func (h *hook) address() (string, error) {
 	w := h.Webhook
-	if w.URL != "" {
+	switch {
+	case w.URL != "":
 		return w.URL, nil
-	}
-	if w.Service == nil || w.Path == "" || w.Service.Name == "" || w.Service.Namespace == "" {
+	case w.Service == nil || w.Path == "":
 		return "", errors.New("invalid webhook config: must specify either a full 'url', or both 'service' and 'path'")
+	case w.Service.Name == "" || w.Service.Namespace == "":
+		return "", errors.New("invalid webhook config: 'service' must specify both 'name' and 'namespace'")
 	}
-	protocol, port := w.Service.Protocol, w.Service.Port
+	protocol, port := w.Service.Protocol, int32(80)
 	if protocol == "" {
 		protocol = "http"
 	}
-	if port == 0 {
-		port = 80
+	if w.Service.Port != nil {
+		port = *w.Service.Port
 	}
 	return fmt.Sprintf("%s://%s.%s:%d%s", protocol, w.Service.Name, w.Service.Namespace, port, w.Path), nil
 }
 
-// call posts a request and decodes the answer, strictly under version v2.
-func (h *hook) call(ctx context.Context, request, into any) error {
+// timeout is the limit of a whole call.
+func (h *hook) timeout() time.Duration {
+	if t := h.Webhook.Timeout; t != nil && t.Duration > 0 {
+		return t.Duration
+	}
+	return 10 * time.Second
+}
+
+// call posts a request and decodes the answer. what names the hook in errors.
+func (h *hook) call(ctx context.Context, what string, request, into any) error {
 	url, err := h.address()
 	if err != nil {
 		return err
 	}
-	timeout := 10 * time.Second
-	if h.Webhook.Timeout != nil && h.Webhook.Timeout.Duration > 0 {
-		timeout = h.Webhook.Timeout.Duration
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	body, err := utiljson.Marshal(request)
 	if err != nil {
 		return fmt.Errorf("can't marshal request: %w", err)
@@ -120,7 +131,8 @@ func (h *hook) call(ctx context.Context, request, into any) error {
 		return err
 	}
 	post.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(post)
+	client := http.Client{Timeout: h.timeout()} // its connections are those of all
+	response, err := client.Do(post)
 	if err != nil {
 		return fmt.Errorf("http error: %w", err)
 	}
@@ -135,12 +147,12 @@ func (h *hook) call(ctx context.Context, request, into any) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("unsupported status code: %d body: %s", response.StatusCode, text)
 	}
-	strict, err := kjson.UnmarshalStrict(text, into)
+	strictErrors, err := kjson.UnmarshalStrict(text, into)
 	if err != nil {
-		return fmt.Errorf("can't unmarshal webhookResponse: %w", err)
+		return fmt.Errorf("can't unmarshal webhookResponse (version: %s, type: %s): %w", h.version(), what, err)
 	}
-	if h.Version == "v2" && len(strict) > 0 {
-		return fmt.Errorf("strict validation failed for webhookResponse: %w", utilerrors.NewAggregate(strict))
+	if mode, strict := h.strict(); strict && len(strictErrors) > 0 {
+		return fmt.Errorf("strict validation failed for %s webhookResponse (type: %s, mode: %s): %w", h.version(), what, mode, utilerrors.NewAggregate(strictErrors))
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,127 +9,120 @@ import (
 	"greyrelease.example.com/test/sim/apply"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 )
 
 var compositeControllers = schema.GroupVersionResource{Group: "metacontroller.k8s.io", Version: "v1alpha1", Resource: "compositecontrollers"}
 
-// composite is what is used of a CompositeController.
-type composite struct {
-	Spec struct {
-		GenerateSelector bool `json:"generateSelector"`
-		ParentResource   struct {
-			resourceRule        `json:",inline"`
-			IgnoreStatusChanges bool `json:"ignoreStatusChanges"`
-		} `json:"parentResource"`
-		ChildResources []struct {
-			resourceRule   `json:",inline"`
-			UpdateStrategy struct {
-				Method string `json:"method"`
-			} `json:"updateStrategy"`
-		} `json:"childResources"`
-		ResyncPeriodSeconds int32 `json:"resyncPeriodSeconds"`
-		Hooks               struct {
-			Sync      *hook `json:"sync"`
-			Customize *hook `json:"customize"`
-		} `json:"hooks"`
-	} `json:"spec"`
-}
-
-type resourceRule struct {
-	APIVersion string `json:"apiVersion"`
-	Resource   string `json:"resource"`
+// settings are what the flags say.
+type settings struct {
+	strategy     string
+	fieldManager string
+	workers      int
+	resync       time.Duration // of all caches
+	discovery    time.Duration // between two looks at what kinds there are
 }
 
 // operator runs one controller for each CompositeController.
 type operator struct {
-	client   dynamic.Interface
-	mapper   *restmapper.DeferredDiscoveryRESTMapper
-	events   record.EventRecorder
-	strategy string
-	workers  int
+	settings
+	client dynamic.Interface
+	events record.EventRecorder
 	// applied outlives a controller: an edit of the CompositeController does not
 	// make server-side mode forget.
 	applied *lastApplied
 
-	mu      sync.Mutex
-	running map[string]*controller
+	mapperMu sync.Mutex
+	mapper   meta.ResettableRESTMapper
+	looked   time.Time
+
+	running map[string]*controller // touched by run alone
 }
 
 func (o *operator) run(ctx context.Context) error {
-	factory := dynamicinformer.NewDynamicSharedInformerFactory(o.client, 0)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(o.client, o.resync)
 	informer := factory.ForResource(compositeControllers).Informer()
-	changed := func(obj any) { o.reconcile(ctx, obj.(*unstructured.Unstructured)) }
+	changed := func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			queue.Add(key)
+		}
+	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    changed,
 		UpdateFunc: func(_, obj any) { changed(obj) },
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			o.stop(obj.(*unstructured.Unstructured).GetName())
-		},
+		DeleteFunc: changed,
 	})
 	if err != nil {
 		return fmt.Errorf("cannot watch CompositeControllers: %w", err)
 	}
 	factory.Start(ctx.Done())
-	<-ctx.Done()
-	o.mu.Lock()
-	names := make([]string, 0, len(o.running))
-	for name := range o.running {
-		names = append(names, name)
+	context.AfterFunc(ctx, queue.ShutDown)
+	for {
+		name, closed := queue.Get()
+		if closed {
+			break
+		}
+		if err := o.reconcile(ctx, informer.GetStore(), name); err != nil {
+			klog.ErrorS(err, "cannot start controller", "name", name)
+			queue.AddRateLimited(name)
+		} else {
+			queue.Forget(name)
+		}
+		queue.Done(name)
 	}
-	o.mu.Unlock()
-	for _, name := range names {
+	for name := range o.running {
 		o.stop(name)
 	}
 	return nil
 }
 
 // reconcile starts a controller, anew if the spec has changed. One that cannot
-// start, because the API of a child is not there, is tried again every second.
-func (o *operator) reconcile(ctx context.Context, cc *unstructured.Unstructured) {
-	o.mu.Lock()
-	c := o.running[cc.GetName()]
-	o.mu.Unlock()
-	if c != nil && apply.Equal(c.raw.Object["spec"], cc.Object["spec"]) {
-		return
-	}
-	o.stop(cc.GetName())
-	c, err := newController(o, cc)
+// start, because the API of a child is not there, is tried again later.
+func (o *operator) reconcile(ctx context.Context, store cache.Store, name string) error {
+	obj, exists, err := store.GetByKey(name)
 	if err != nil {
-		klog.ErrorS(err, "cannot start controller", "name", cc.GetName())
-		o.events.Eventf(cc, corev1.EventTypeWarning, "CreateError", "Cannot create new controller: %s", err)
-		time.AfterFunc(time.Second, func() {
-			if live, err := o.client.Resource(compositeControllers).Get(ctx, cc.GetName(), getOptions); err == nil {
-				o.reconcile(ctx, live)
-			}
-		})
-		return
+		return err
 	}
-	o.mu.Lock()
-	o.running[cc.GetName()] = c
-	o.mu.Unlock()
+	c := o.running[name]
+	if !exists {
+		if c != nil {
+			o.stop(name)
+			o.events.Eventf(c.raw, corev1.EventTypeNormal, "Stopped", "Stopped controller: %s", name)
+		}
+		return nil
+	}
+	cc := obj.(*unstructured.Unstructured)
+	if c != nil && apply.Equal(c.raw.Object["spec"], cc.Object["spec"]) {
+		return nil
+	}
+	if c != nil {
+		o.stop(name)
+		o.events.Eventf(cc, corev1.EventTypeNormal, "Stopped", "Stopped controller: %s", name)
+	}
+	c, err = newController(o, cc)
+	if err != nil {
+		o.events.Eventf(cc, corev1.EventTypeWarning, "CreateError", "Cannot create new controller: %s", err)
+		return err
+	}
 	c.start(ctx)
+	o.events.Eventf(cc, corev1.EventTypeNormal, "Started", "Started controller: %s", name)
+	o.running[name] = c
+	return nil
 }
 
 func (o *operator) stop(name string) {
-	o.mu.Lock()
 	c := o.running[name]
 	delete(o.running, name)
-	o.mu.Unlock()
-	if c != nil {
-		c.stop()
-	}
+	c.stop()
 }
 
 // kind is a resource as discovery describes it.
@@ -138,7 +130,6 @@ type kind struct {
 	schema.GroupVersionKind
 	resource   schema.GroupVersionResource
 	namespaced bool
-	method     string // of updates, for kinds of children
 }
 
 func (k kind) groupKey() string {
@@ -148,38 +139,44 @@ func (k kind) groupKey() string {
 	return k.Kind + "." + k.Group + "/" + k.Version
 }
 
-// kind finds a resource. What is not known is looked for anew.
+// kind finds the kind of a resource. What is not known is looked for anew.
 func (o *operator) kind(rule resourceRule) (kind, error) {
 	version, err := schema.ParseGroupVersion(rule.APIVersion)
 	if err != nil {
-		return kind{}, fmt.Errorf("cannot read apiVersion: %w", err)
+		return kind{}, fmt.Errorf("can't parse child resource groupVersion: %w", err)
 	}
-	resource := version.WithResource(rule.Resource)
-	gvk, err := o.mapper.KindFor(resource)
+	gvk, err := o.mapper.KindFor(version.WithResource(rule.Resource))
 	if err != nil {
-		o.mapper.Reset()
-		gvk, err = o.mapper.KindFor(resource)
+		o.look(0)
+		gvk, err = o.mapper.KindFor(version.WithResource(rule.Resource))
 	}
 	if err != nil {
-		return kind{}, fmt.Errorf("cannot find resource %s in %s: %w", rule.Resource, rule.APIVersion, err)
+		return kind{}, fmt.Errorf("discovery: can't find resource %s in apiVersion %s", rule.Resource, rule.APIVersion)
 	}
-	mapping, err := o.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		return kind{}, fmt.Errorf("cannot find resource %s in %s: %w", rule.Resource, rule.APIVersion, err)
-	}
-	return kind{gvk, mapping.Resource, mapping.Scope.Name() == "namespace", ""}, nil
+	return o.described(gvk)
 }
 
-func decodeComposite(cc *unstructured.Unstructured) (*composite, error) {
-	var c composite
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(cc.Object, &c); err != nil {
-		return nil, fmt.Errorf("cannot read CompositeController: %w", err)
+// described finds the resource of a kind. What is not known may have become known
+// since the last look.
+func (o *operator) described(gvk schema.GroupVersionKind) (kind, error) {
+	mapping, err := o.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil && o.look(o.discovery) {
+		mapping, err = o.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
-	switch {
-	case c.Spec.Hooks.Sync == nil:
-		return nil, errors.New("no sync hook defined")
-	case !c.Spec.GenerateSelector:
-		return nil, errors.New("only generated selectors are supported")
+	if err != nil {
+		return kind{}, fmt.Errorf("discovery: can't find kind %s in apiVersion %s", gvk.Kind, gvk.GroupVersion())
 	}
-	return &c, nil
+	return kind{gvk, mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+}
+
+// look has discovery asked again, unless that was done not long ago.
+func (o *operator) look(interval time.Duration) bool {
+	o.mapperMu.Lock()
+	defer o.mapperMu.Unlock()
+	if time.Since(o.looked) < interval {
+		return false
+	}
+	o.looked = time.Now()
+	o.mapper.Reset()
+	return true
 }
