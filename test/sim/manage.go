@@ -41,7 +41,10 @@ func (m *Metacontroller) carryOut(s *Sync) {
 		if len(errs) > 0 {
 			manage = fmt.Errorf("can't reconcile children for GreyRelease %s: %w", s.Key, errors.Join(errs...))
 		}
-		if err := m.writeStatus(s); err != nil {
+		switch err := m.writeStatus(s); {
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+			manage = nil // swallowed, and what went wrong before with it
+		case err != nil:
 			manage = fmt.Errorf("can't update status for GreyRelease %s: %w", s.Key, err)
 		}
 		m.finish(s, manage)
@@ -187,14 +190,14 @@ func (m *Metacontroller) serverSide(s *Sync, w *wish, observed *Object) error {
 }
 
 // writeStatus replaces the status of the live parent. A conflict is tried again
-// four times and then swallowed.
+// three times.
 func (m *Metacontroller) writeStatus(s *Sync) error {
 	var err error
-	for range 5 {
+	for range 4 {
 		m.c.Server.Counts[Count{manager, "get", Releases.Name, ""}]++
 		live := m.c.Server.Get(s.Parent.Ref)
 		if live == nil || live.UID != s.Parent.UID {
-			return nil
+			return apierrors.NewNotFound(s.Parent.resource(), s.Parent.Name)
 		}
 		if apply.Equal(live.Tree["status"], s.Answer.Status) {
 			return nil
@@ -203,11 +206,8 @@ func (m *Metacontroller) writeStatus(s *Sync) error {
 			return m.c.Server.Update(manager, with(live.Tree, "status", s.Answer.Status), "status")
 		})
 		if !apierrors.IsConflict(err) {
-			break
+			return err
 		}
-	}
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
 	}
 	return err
 }

@@ -341,6 +341,33 @@ func TestPlannedFaults(t *testing.T) {
 	}
 }
 
+// A status that others keep writing is given up, and with it what went wrong with
+// the children: no event, and no other try by itself.
+func TestUnwritableStatusHidesErrors(t *testing.T) {
+	for _, test := range []struct {
+		f      Faults
+		events bool
+	}{{Faults{}, true}, {Faults{Conflict: 1}, false}} {
+		h := &scripted{children: []string{`{apiVersion: apps/v1, kind: Deployment, metadata: {name: refused}, spec: {}}`}, report: "x"}
+		c := New(Options{}, h.sync)
+		c.Metacontroller.Faults = test.f
+		create(t, c, parentYAML)
+		mustRun(t, c, time.Second)
+		if got := len(c.Metacontroller.Events) > 0; test.events != got {
+			t.Errorf("%+v: want an event %v, got %v", test.f, test.events, c.Metacontroller.Events)
+		}
+		tries := 0
+		for count, n := range c.Server.Counts {
+			if count.Verb == "get" {
+				tries += n
+			}
+		}
+		if want := 4 * len(h.asked); !test.events && tries != want {
+			t.Errorf("want 4 tries for each of %d syncs, got %d", len(h.asked), tries)
+		}
+	}
+}
+
 // The collection of an old parent's children wakes nobody.
 func TestRecreatedParent(t *testing.T) {
 	h := &scripted{children: []string{configYAML}}

@@ -88,9 +88,9 @@ func lastApplied(observed map[string]any) (map[string]any, error) {
 	if text == "" {
 		return nil, nil
 	}
-	last, err := Decode([]byte(text))
-	if err != nil {
-		return nil, fmt.Errorf("cannot decode annotation %s: %w", LastApplied, err)
+	var last map[string]any
+	if err := utiljson.Unmarshal([]byte(text), &last); err != nil {
+		return nil, fmt.Errorf("can't unmarshal %q annotation: %w", LastApplied, err) // users read it in an event
 	}
 	return last, nil
 }
