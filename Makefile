@@ -15,11 +15,11 @@ FUZZTIME ?= 60s
 IMAGE    ?= greyrelease:$(VERSION)
 INSTALL  ?= bin/install.yaml
 
-.PHONY: help build generate manifests check test demo fmt lint fuzz tidy format vet generated race
+.PHONY: help build generate manifests check test e2e cluster cluster-down demo fmt lint fuzz tidy format vet generated race
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the service as bin/greyrelease
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/greyrelease ./server
@@ -43,6 +43,19 @@ test: ## Run all tests of the product, the service over HTTP included
 	go test $(RACE) $(QUICK)
 	go test -timeout 30m $$(go list ./test/... | grep -vE '/test/(manifests|purity)(/|$$)')
 	test/curl.sh
+
+# Without a package, go test shows at once what is being built. Stories mostly wait, so
+# there are more of them at a time than processors.
+e2e: ## Tell the stories on a real control plane, in both apply strategies; METACONTROLLER=/path to use the original
+	cd test/e2e && go run ./localcluster build
+	cd test/e2e && go test -count=1 -timeout 60m -parallel 4
+	cd test/e2e && go test -count=1 -timeout 60m -parallel 4 -apply server-side-apply
+
+cluster: ## Boot a real control plane with GreyRelease on this machine and leave it running; APPLY=server-side-apply for that
+	@cd test/e2e && go run ./localcluster up
+
+cluster-down: ## End what make cluster has started
+	@cd test/e2e && go run ./localcluster down
 
 demo: ## Watch two releases on a simulated cluster: one succeeds, one rolls itself back
 	@echo "Compiling; the first time takes a minute or two."

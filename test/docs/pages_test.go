@@ -87,7 +87,7 @@ func TestLinks(t *testing.T) {
 // The make targets and the folders of go commands that pages name are there.
 func TestCommands(t *testing.T) {
 	makefile := read(t, "Makefile")
-	target := regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
+	target := regexp.MustCompile("(?m)(?:^|`)make ([a-z0-9-]+)")
 	folder := regexp.MustCompile(`go (?:test|run|doc) (\./[a-z/]+)`)
 	targets, folders := 0, 0
 	for name, page := range pages(t) {

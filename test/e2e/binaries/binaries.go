@@ -66,10 +66,14 @@ func Ensure(ctx context.Context, source, cache string, progress io.Writer) (Set,
 // $XDG_CACHE_HOME/greyrelease-e2e or ~/.cache/greyrelease-e2e.
 func Cache() (string, error) {
 	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("cannot find cache: %w", err)
+	if err == nil {
+		dir = filepath.Join(dir, "greyrelease-e2e")
+		err = os.MkdirAll(dir, 0o755)
 	}
-	return filepath.Join(dir, "greyrelease-e2e"), nil
+	if err != nil {
+		return "", fmt.Errorf("cannot keep a control plane: %w; set XDG_CACHE_HOME to a folder that can be written", err)
+	}
+	return dir, nil
 }
 
 // keyOf is a hash of what decides the binaries of a module.
@@ -96,7 +100,7 @@ func ensure(ctx context.Context, module, pkg, target string, progress io.Writer)
 		return fmt.Errorf("cannot look for %s: %w", target, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return fmt.Errorf("cannot keep %s: %w", target, err)
+		return fmt.Errorf("cannot keep a control plane: %w; set XDG_CACHE_HOME to a folder that can be written", err)
 	}
 	fmt.Fprintf(progress, "building %s, once\n", path.Base(target))
 	started := time.Now()
