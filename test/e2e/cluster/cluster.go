@@ -162,6 +162,9 @@ func (c *Cluster) runAs(name, program string, args ...string) error {
 		return err
 	}
 	c.running[name] = p
+	if c.Detached {
+		return c.note()
+	}
 	return nil
 }
 

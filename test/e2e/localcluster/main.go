@@ -11,7 +11,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -57,9 +56,9 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("unknown command %q: want build, up or down", args[0])
 }
 
-// up boots a cluster. The file running.json in its folder is what down reads.
+// up boots a cluster.
 func up(ctx context.Context, root, dir string) error {
-	if _, err := os.Stat(runningFile(dir)); err == nil {
+	if _, err := os.Stat(cluster.RunningFile(dir)); err == nil {
 		return fmt.Errorf("a cluster is running already: end it with make cluster-down, or look at %s", dir)
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -76,15 +75,7 @@ func up(ctx context.Context, root, dir string) error {
 		Root: root, Dir: dir, Apply: apply, Metacontroller: os.Getenv("METACONTROLLER"), Detached: true, Progress: os.Stderr,
 	})
 	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(c.Running())
-	if err == nil {
-		err = os.WriteFile(runningFile(dir), text, 0o600)
-	}
-	if err != nil {
-		c.Stop()
-		return fmt.Errorf("cannot note what runs: %w", err)
+		return errors.Join(err, os.RemoveAll(cluster.RunningFile(dir))) // the logs stay
 	}
 	fmt.Printf(`
 The cluster is up. Its pods are simulated, everything else is real. Try:
@@ -99,24 +90,17 @@ End it with make cluster-down.
 }
 
 func down(dir string) error {
-	text, err := os.ReadFile(runningFile(dir))
+	err := cluster.EndAll(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		fmt.Println("no cluster is running")
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read what runs: %w", err)
+		return err
 	}
-	var running map[string]cluster.Detached
-	if err := json.Unmarshal(text, &running); err != nil {
-		return fmt.Errorf("cannot read what runs: %w", err)
-	}
-	cluster.EndAll(running)
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("cannot clear %s: %w", dir, err)
 	}
 	fmt.Println("the cluster is down")
 	return nil
 }
-
-func runningFile(dir string) string { return filepath.Join(dir, "running.json") }
