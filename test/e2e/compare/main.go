@@ -2,7 +2,7 @@
 // the same stories on one control plane, and what they write and what is there in
 // the end has to be the same, object by object.
 //
-//	METACONTROLLER=/path/to/metacontroller go run ./compare
+//	METACONTROLLER=/path/to/metacontroller go run -C test/e2e ./compare
 //
 // Without METACONTROLLER there is nothing to compare with, which is an error.
 //
