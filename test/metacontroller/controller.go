@@ -5,12 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
-
-	"greyrelease.example.com/test/sim/apply"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -225,58 +221,6 @@ func (c *controller) syncParent(ctx context.Context, parent *unstructured.Unstru
 	return failed
 }
 
-// objects are objects by kind and namespace/name. Every kind of child has a group.
-type objects map[schema.GroupVersionKind]map[string]*unstructured.Unstructured
-
-func (o objects) add(u *unstructured.Unstructured) {
-	gvk := u.GroupVersionKind()
-	if o[gvk] == nil {
-		o[gvk] = map[string]*unstructured.Unstructured{}
-	}
-	o[gvk][keyOf(u)] = u
-}
-
-// kinds are the kinds in the order in which they are managed.
-func (o objects) kinds() []schema.GroupVersionKind {
-	return slices.SortedFunc(maps.Keys(o), func(a, b schema.GroupVersionKind) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind))
-	})
-}
-
-// complete gives desired children their namespace and the label that ties them to
-// the parent. Of two of one name the later one stands.
-func complete(parent *unstructured.Unstructured, children []*unstructured.Unstructured) (objects, error) {
-	desired := objects{}
-	for _, child := range children {
-		if child.GetNamespace() == "" {
-			child.SetNamespace(parent.GetNamespace())
-		}
-		desired.add(child)
-	}
-	for _, group := range desired {
-		for _, child := range group {
-			labels, _, err := unstructured.NestedStringMap(child.Object, "metadata", "labels")
-			if err != nil {
-				return nil, fmt.Errorf("invalid labels on desired child %s %s: %w", child.GetKind(), nameOf(child), err)
-			}
-			if labels == nil {
-				labels = map[string]string{}
-			}
-			if _, ok := labels[uidLabel]; !ok {
-				labels[uidLabel] = string(parent.GetUID())
-				child.SetLabels(labels)
-			}
-			if labels[uidLabel] != string(parent.GetUID()) {
-				return nil, fmt.Errorf("labels on desired child %s %s don't match parent selector", child.GetKind(), nameOf(child))
-			}
-		}
-	}
-	return desired, nil
-}
-
-// nameOf is how errors name an object: with a slash even without a namespace.
-func nameOf(u *unstructured.Unstructured) string { return u.GetNamespace() + "/" + u.GetName() }
-
 // cached is an object in a cache, nil if it is not there. It may not be written to.
 func (c *controller) cached(k kind, namespace, name string) *unstructured.Unstructured {
 	obj, exists, err := c.factory.ForResource(k.resource).Informer().GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
@@ -296,78 +240,4 @@ func (c *controller) on(k kind, namespace string) dynamic.ResourceInterface {
 
 func keyOf(u *unstructured.Unstructured) string {
 	return cache.NewObjectName(u.GetNamespace(), u.GetName()).String()
-}
-
-func (c *controller) enqueue(obj any) {
-	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-		c.queue.Add(key)
-	}
-}
-
-func (c *controller) parentUpdated(old, obj any) {
-	was, is := old.(*unstructured.Unstructured), obj.(*unstructured.Unstructured)
-	if c.composite.Spec.ParentResource.IgnoreStatusChanges && was != is && is.GetDeletionTimestamp() == nil &&
-		was.GetGeneration() == is.GetGeneration() &&
-		apply.Equal(apply.Field(was.Object, "metadata", "labels"), apply.Field(is.Object, "metadata", "labels")) &&
-		apply.Equal(apply.Field(was.Object, "metadata", "annotations"), apply.Field(is.Object, "metadata", "annotations")) {
-		return
-	}
-	c.enqueue(obj)
-}
-
-func (c *controller) childUpdated(old, obj any) {
-	if old.(*unstructured.Unstructured).GetResourceVersion() != obj.(*unstructured.Unstructured).GetResourceVersion() {
-		c.childChanged(obj)
-	}
-}
-
-// childChanged syncs the owner of a child, or whoever may adopt it.
-func (c *controller) childChanged(obj any) {
-	child := obj.(*unstructured.Unstructured)
-	if child.GetDeletionTimestamp() != nil {
-		c.childDeleted(child)
-		return
-	}
-	if owner := metav1.GetControllerOf(child); owner != nil {
-		c.enqueueOwner(child.GetNamespace(), owner)
-		return
-	}
-	uid := child.GetLabels()[uidLabel]
-	if uid == "" {
-		return
-	}
-	for _, obj := range c.factory.ForResource(c.parent.resource).Informer().GetStore().List() {
-		parent := obj.(*unstructured.Unstructured)
-		if string(parent.GetUID()) == uid && (!c.parent.namespaced || parent.GetNamespace() == child.GetNamespace()) {
-			c.enqueue(parent)
-		}
-	}
-}
-
-func (c *controller) childDeleted(obj any) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	child, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return
-	}
-	if owner := metav1.GetControllerOf(child); owner != nil {
-		c.enqueueOwner(child.GetNamespace(), owner)
-	}
-}
-
-// enqueueOwner syncs the owner if the parent of that name has that uid: the
-// deletion of an old parent's child wakes nobody.
-func (c *controller) enqueueOwner(namespace string, owner *metav1.OwnerReference) {
-	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	if err != nil || version.Group != c.parent.Group || owner.Kind != c.parent.Kind {
-		return
-	}
-	if !c.parent.namespaced {
-		namespace = ""
-	}
-	if parent := c.cached(c.parent, namespace, owner.Name); parent != nil && parent.GetUID() == owner.UID {
-		c.enqueue(parent)
-	}
 }

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func pod(namespace, name string, labels map[string]string) *unstructured.Unstructured {
@@ -128,4 +130,44 @@ func TestCustomizeAsksOnce(t *testing.T) {
 			t.Errorf("want %s, got %s", step.want, got)
 		}
 	}
+}
+
+// TestRelatedObjectsWakeParents: a parent that the hook has not answered for yet is
+// asked about when a related object changes.
+func TestRelatedObjectsWakeParents(t *testing.T) {
+	w := start(t, dynamicApply, `    customize: {version: v2, webhook: {url: URL}}`, parentText)
+	w.answer = `{relatedResources: [{apiVersion: v1, resource: serviceaccounts, names: [robot]}]}`
+	k := kind{kindOf("v1", "ServiceAccount"), schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}, true}
+	for name, want := range map[string]int{"robot": 1, "other": 0} {
+		for w.queue.Len() > 0 {
+			key, _ := w.queue.Get()
+			w.queue.Done(key)
+		}
+		account := object(t, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: `+name+`, namespace: elsewhere}}`)
+		w.customize.changed(t.Context(), k, account)
+		if got := w.queue.Len(); got != want {
+			t.Errorf("%s: want %d syncs, got %d", name, want, got)
+		}
+	}
+}
+
+// TestSelectorOfNamespaces goes by the labels of namespaces as they are cached.
+func TestSelectorOfNamespaces(t *testing.T) {
+	w := start(t, dynamicApply, `    customize: {version: v2, webhook: {url: URL}}`, parentText,
+		`{apiVersion: v1, kind: Namespace, metadata: {name: blue, labels: {color: blue}}}`,
+		`{apiVersion: v1, kind: Namespace, metadata: {name: red, labels: {color: red}}}`)
+	for !w.factory.ForResource(namespaceResource).Informer().HasSynced() {
+		time.Sleep(time.Millisecond)
+	}
+	parent := w.cached(w.parent, "ns", "thing")
+	rule := relatedRule{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"color": "blue"}}}
+	selects, err := w.customize.selector(rule, kind{namespaced: true}, parent, true)
+	w.wantError("", err)
+	for namespace, want := range map[string]bool{"blue": true, "red": false, "none": false} {
+		if got := selects(pod(namespace, "x", nil)); got != want {
+			t.Errorf("%s: want %v, got %v", namespace, want, got)
+		}
+	}
+	_, err = w.customize.selector(rule, kind{}, parent, true)
+	w.wantError("namespaceSelector is only supported for namespaced related resources", err)
 }

@@ -9,7 +9,7 @@ import (
 func TestNeutral(t *testing.T) {
 	for _, c := range []struct{ why, text, want string }{
 		{"uids are numbered as they appear", "a: 11111111-2222-3333-4444-555555555555 b: 66666666-2222-3333-4444-555555555555 c: 11111111-2222-3333-4444-555555555555", "a: UID-1 b: UID-2 c: UID-1"},
-		{"times", `"2026-11-30T12:00:00Z", 2026-11-30T12:00:00.123456Z, 2026-11-30 12:00:00 +0000 UTC, 2026-11-30`, `"TIME", TIME, TIME, 2026-11-30`},
+		{"times", `a: "2026-11-30T12:00:00Z", b: 2026-11-30T12:00:00.123456Z, c: 2026-11-30 12:00:00 +0000 UTC, d: 2026-11-30`, `a: "TIME", b: TIME, c: TIME, d: 2026-11-30`},
 		{"the namespace", "original-dyn-1-x/web", "NAMESPACE/web"},
 		{"addresses", "dial tcp 127.0.0.1:4711: clusterIP: 10.96.3.4", "dial tcp 127.0.0.1:PORT: clusterIP: CLUSTER-IP"},
 		{"resource versions", `resourceVersion: "123"`, "resourceVersion: ANY"},
