@@ -36,7 +36,10 @@ func TestConversion(t *testing.T) {
 	t.Parallel()
 	const replicas = 5
 	s := beginServing(t, "web", map[string]string{"app": "web"})
-	_, err := client.AppsV1().Deployments(s.namespace).Create(s.ctx, plain(replicas, "1.0"), metav1.CreateOptions{})
+	// Pods take five seconds to be ready: who does not wait for them loses endpoints.
+	old := plain(replicas, "1.0")
+	old.Spec.Template.Annotations = map[string]string{"test/behave": "slow"}
+	_, err := client.AppsV1().Deployments(s.namespace).Create(s.ctx, old, metav1.CreateOptions{})
 	s.must(err)
 	s.eventually("the plain Deployment out", func() (bool, string) {
 		n := s.guard.readyEndpoints()
@@ -48,7 +51,9 @@ func TestConversion(t *testing.T) {
 
 	folder := t.TempDir()
 	release := s.release(spec(replicas, "1.0", nil))
-	release.Object["spec"].(object)["template"].(object)["metadata"] = object{"labels": object{"app": "web"}}
+	release.Object["spec"].(object)["template"].(object)["metadata"] = object{
+		"labels": object{"app": "web"}, "annotations": object{"test/behave": "slow"},
+	}
 	s.write(filepath.Join(folder, "web.yaml"), release.Object)
 
 	lines := documented(t, "docs/operations.md", "Taking over a Deployment")
