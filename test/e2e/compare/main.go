@@ -224,6 +224,9 @@ func (s *stage) strategy(ctx context.Context, o options, strategy string) (int, 
 				again = append(again, st)
 			}
 		}
+		for _, st := range again {
+			fmt.Fprintf(os.Stderr, "  not the same so far: %s\n", st.name)
+		}
 		list = again
 	}
 	fmt.Fprintf(o.out, "%s: %d stories in %v\n", strategy, len(o.stories), time.Since(started).Round(time.Second))

@@ -18,7 +18,7 @@ var (
 	address = regexp.MustCompile(`(127\.0\.0\.1|\[::1\]):\d+`)
 	service = regexp.MustCompile(`\b10\.96\.\d+\.\d+\b`)
 	nodes   = regexp.MustCompile(`nodePort: \d+`)
-	version = regexp.MustCompile(`(resourceVersion|uid): "?\d+"?`)
+	version = regexp.MustCompile(`(resourceVersion): "?\d+"?`)
 	// What Go prints of a structure of a program, and how it names it.
 	structs = regexp.MustCompile(`&\w+\.\w+\{.*\}`)
 	// A call that took too long is ended in two ways at once.

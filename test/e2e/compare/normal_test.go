@@ -12,7 +12,7 @@ func TestNeutral(t *testing.T) {
 		{"times", `a: "2026-11-30T12:00:00Z", b: 2026-11-30T12:00:00.123456Z, c: 2026-11-30 12:00:00 +0000 UTC, d: 2026-11-30`, `a: "TIME", b: TIME, c: TIME, d: 2026-11-30`},
 		{"the namespace", "original-dyn-1-x/web", "NAMESPACE/web"},
 		{"addresses", "dial tcp 127.0.0.1:4711: clusterIP: 10.96.3.4", "dial tcp 127.0.0.1:PORT: clusterIP: CLUSTER-IP"},
-		{"resource versions", `resourceVersion: "123"`, "resourceVersion: ANY"},
+		{"resource versions and uids", "resourceVersion: \"123\"\nuid: 11111111-2222-3333-4444-555555555555", "resourceVersion: ANY\nuid: UID-1"},
 		{"names of Go types", "object into Go struct field answer.children of type []x, array into Go value of type main.answer", "object into Go struct field TYPE.children of type []x, array into Go value of type TYPE"},
 		{"structures of Go", `both: &main.rule{A:(*v1.X)(0xc000)}`, "both: STRUCT"},
 		{"ends of time", "net/http: request canceled (Client.Timeout exceeded while awaiting headers)", "TIMEOUT"},
