@@ -4,10 +4,10 @@
 // Deployments in the same run, because no other numbers can be compared with those
 // of a machine that has other things to do.
 //
-//	go run ./load -releases 200                       -replicas 4, as many of each
-//	go run ./load -releases 0                         the release of 10 pods alone
-//	go run ./load -flags "--client-go-qps=5 ..."      further flags of Metacontroller
-//	METACONTROLLER=/path/to/binary go run ./load      with the original
+//	go run -C test/e2e ./load -releases 200                       -replicas 4, as many of each
+//	go run -C test/e2e ./load -releases 0                         the release of 10 pods alone
+//	go run -C test/e2e ./load -flags "--client-go-qps=5 ..."      further flags of Metacontroller
+//	METACONTROLLER=/path/to/binary go run -C test/e2e ./load      with the original
 //
 // The result is a table in Markdown on standard output.
 package main
