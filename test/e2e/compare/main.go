@@ -17,7 +17,8 @@
 //     what was observed, nothing is kept.
 //   - Writes in a row that are the same are one.
 //   - A status is a report of what is seen, and what is seen in passing is chance: of the
-//     statuses written between two steps of a story the last one counts, that at rest.
+//     statuses written between two steps of a story the last one counts, that at rest,
+//     and none if the object is gone by then.
 //   - A story that differs is told again by both, and is different only if no telling
 //     of the one was ever like one of the other.
 package main

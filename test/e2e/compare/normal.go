@@ -61,7 +61,7 @@ func sequence(steps []step, namespace string) ([]string, error) {
 		if w.Status.Reason == "Conflict" {
 			continue
 		}
-		if w.Ref.Subresource == "status" && overtaken(steps[i+1:], w.rest) {
+		if w.Ref.Subresource == "status" && (w.gone || overtaken(steps[i+1:], w.rest)) {
 			continue
 		}
 		head, err := w.head()

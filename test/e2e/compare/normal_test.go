@@ -59,6 +59,8 @@ func TestSequence(t *testing.T) {
 			[]string{"update as metacontroller\nmetadata:\n  name: a\n"}},
 		{"of statuses the last before a rest counts", []step{status(0, `{"status":{"n":1},"spec":{}}`), put(0, `{"a":1}`), status(0, `{"status":{"n":2}}`), status(1, `{"status":{"n":3}}`)},
 			[]string{"update as metacontroller\na: 1\n", "update status as metacontroller\nstatus:\n  \"n\": 2\n", "update status as metacontroller\nstatus:\n  \"n\": 3\n"}},
+		{"no status counts of what is gone at rest", []step{{write: status(0, `{"status":{"n":1}}`).write, gone: true}, status(1, `{"status":{"n":2}}`)},
+			[]string{"update status as metacontroller\nstatus:\n  \"n\": 2\n"}},
 		{"a conflict is no write", []step{failed(put(0, `{"a":1}`), 409, "Conflict")}, nil},
 		{"another refusal is one", []step{failed(put(0, `{"a":1}`), 409, "AlreadyExists"), failed(put(0, `{"a":1}`), 409, "AlreadyExists")},
 			[]string{"update as metacontroller: 409 AlreadyExists: no\na: 1\n"}},

@@ -58,10 +58,12 @@ type auditLog struct {
 	writes map[string][]write // by namespace
 }
 
-// step is a write and the rest that came after it.
+// step is a write and the rest that came after it, by number, and whether the object
+// was gone by then.
 type step struct {
 	write
 	rest int
+	gone bool
 }
 
 func newAuditLog(path string) *auditLog {
@@ -107,8 +109,8 @@ func (l *auditLog) count(namespace string) (int, error) {
 }
 
 // of returns the distinct writes in a namespace, by object, and how many there
-// were in all. rests are the numbers of writes that were followed by a rest.
-func (l *auditLog) of(namespace string, rests []int) (map[string][]string, int, error) {
+// were in all. rests are those of the story.
+func (l *auditLog) of(namespace string, rests []rest) (map[string][]string, int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.read(); err != nil {
@@ -117,8 +119,8 @@ func (l *auditLog) of(namespace string, rests []int) (map[string][]string, int, 
 	objects := map[string][]step{}
 	for i, w := range l.writes[namespace] {
 		key := w.Ref.Resource + " " + w.name()
-		rest, _ := slices.BinarySearch(rests, i+1)
-		objects[key] = append(objects[key], step{w, rest})
+		n := slices.IndexFunc(rests, func(r rest) bool { return r.writes > i })
+		objects[key] = append(objects[key], step{w, n, n >= 0 && !rests[n].there[key]})
 	}
 	distinct := map[string][]string{}
 	for key, writes := range objects {

@@ -20,9 +20,8 @@ type teller struct {
 	*stage
 	ctx       context.Context
 	namespace string
-	// rests are the numbers of writes after which everything was at rest.
-	rests []int
-	err   error
+	rests     []rest
+	err       error
 }
 
 func (t *teller) must(what string, err error) {
@@ -189,7 +188,30 @@ func (t *teller) silent(silence time.Duration) {
 		case <-time.After(150 * time.Millisecond):
 		}
 	}
-	t.rests = append(t.rests, last)
+	there, err := t.parents()
+	t.must("look at parents", err)
+	t.rests = append(t.rests, rest{last, there})
+}
+
+// rest is when everything was at rest: after how many writes, and which parents were
+// there then.
+type rest struct {
+	writes int
+	there  map[string]bool
+}
+
+func (t *teller) parents() (map[string]bool, error) {
+	there := map[string]bool{}
+	for _, resource := range []string{"greyreleases", "mirrors", "oldmirrors"} {
+		list, err := t.on(resource).List(t.ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range list.Items {
+			there[resource+" "+u.GetName()] = true
+		}
+	}
+	return there, nil
 }
 
 // moving names something in the namespace that Kubernetes is still busy with: on a
