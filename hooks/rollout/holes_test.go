@@ -329,3 +329,22 @@ func TestSoakThatCannotBeJudgedWakesUp(t *testing.T) {
 		t.Errorf("want another look soon after %v, got %v", soaked, wake)
 	}
 }
+
+// The spec goes back to the stable version while an answer is on its way that
+// gives pods to the target: nothing runs yet, and still it is not over.
+func TestRevertWhilePodsAreBeingAskedFor(t *testing.T) {
+	m := installed(t, 8)
+	m.target(2)
+	m.run(5 * time.Second)
+	m.wish.Replicas = 0
+	m.run(time.Minute)
+	m.reset()
+	m.wish.Replicas = 8
+	m.sync()
+	m.target(1)
+	m.run(time.Minute)
+	wantLine(t, m, "Complete target=1.2 stable=1 1:8/8")
+	if m.most > 10 {
+		t.Errorf("want 10 pods asked for at most, got %d", m.most)
+	}
+}

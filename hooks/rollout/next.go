@@ -22,7 +22,7 @@ const maxShortfalls = 10
 //
 // The result is the observed record itself when nothing changes.
 func Next(observed *Record, w *Wish, f *Facts, now time.Time) (*Record, time.Time) {
-	t := &transition{wish: w, facts: f, now: now, observed: observed}
+	t := &transition{wish: w, facts: f, now: now, observed: observed, told: orders(observed, w, f)}
 	if observed == nil {
 		if !w.Valid || w.want().Number == 0 {
 			return nil, time.Time{}
@@ -50,7 +50,8 @@ func Next(observed *Record, w *Wish, f *Facts, now time.Time) (*Record, time.Tim
 // transition is one call of [Next] under way.
 type transition struct {
 	observed *Record
-	r        *Record // the record being written
+	told     map[int64]int64 // what the answer asks for, under the observed record
+	r        *Record         // the record being written
 	wish     *Wish
 	facts    *Facts
 	now      time.Time
@@ -337,16 +338,20 @@ func (t *transition) rollingBack() {
 	t.logAttempt(ResultRolledBack, t.r.Failure.Message)
 }
 
-// runs tells whether pods of a revision are asked for.
+// runs tells whether pods of a revision are asked for, or will be by this answer.
 func (t *transition) runs(revision int64) bool {
-	return t.facts.of(revision).asked() > 0
+	return t.facts.of(revision).asked() > 0 || t.told[revision] > 0
 }
 
 // othersRun tells whether pods of neither stable nor target are asked for.
 func (t *transition) othersRun() bool {
 	for i := range t.facts.Deployments {
-		d := &t.facts.Deployments[i]
-		if !t.r.kept(d.Revision) && d.asked() > 0 {
+		if n := t.facts.Deployments[i].Revision; !t.r.kept(n) && t.runs(n) {
+			return true
+		}
+	}
+	for n := range t.told {
+		if !t.r.kept(n) && t.runs(n) {
 			return true
 		}
 	}
@@ -493,8 +498,7 @@ func (w *Wave) sameWay(other *Wave) bool {
 
 // nextWave is the wave that would start now.
 func (t *transition) nextWave() *Wave {
-	told := orders(t.observed, t.wish, t.facts)
-	cur := now(maps.Clone(told))
+	cur := now(maps.Clone(t.told))
 	for i := range t.facts.Deployments {
 		d := &t.facts.Deployments[i]
 		cur[d.Revision] = max(cur[d.Revision], d.asked())
@@ -507,7 +511,7 @@ func (t *transition) nextWave() *Wave {
 			}
 		}
 	}
-	w := newWave(t.r.parts(), t.goals(told), told, cur, t.facts, t.replicas, t.r.Settings)
+	w := newWave(t.r.parts(), t.goals(t.told), t.told, cur, t.facts, t.replicas, t.r.Settings)
 	if t.inDoubt(cur) {
 		w.Confirm = t.r.Counter + 1 // of the record that is being written
 	}
