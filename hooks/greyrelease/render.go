@@ -87,8 +87,9 @@ type answer struct {
 	missing []string
 	// writes tells whether something is asked for that differs from what is observed.
 	writes bool
-	// countsHeld: the status shows counts of pods that are a moment old.
-	countsHeld bool
+	// countsHeld is for how many seconds the status shows counts of pods that are a
+	// moment old; 0 when it does not.
+	countsHeld int64
 }
 
 // renderDeployments answers with the Deployments that were ordered.

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"greyrelease.example.com/hooks/composite"
 	"greyrelease.example.com/hooks/rollout"
 )
 
@@ -28,11 +29,23 @@ func (a *answer) makeStatus() *GreyReleaseStatus {
 // time would be a write; what is shown later than that is what is there.
 const movingSeconds = 2
 
+// countSeconds is how long after a write of the status its counts of pods are held
+// back. Where pods come one by one, as on a busy cluster, each would be a write:
+// they were four in ten of all that 200 releases at once made.
+const countSeconds = 5
+
 // holdCounts keeps the counts of the last status if they are all that is new and
-// pods are still moving. There is another look within movingSeconds.
+// were written, or the record was, a moment ago. There is another look when that is
+// over.
 func (a *answer) holdCounts(s *GreyReleaseStatus) {
-	now := counts(s)
-	if a.record == nil || a.sinceChange() >= movingSeconds*time.Second || !a.status.read || a.status.podCounts == now {
+	if a.record == nil || !a.status.read || a.status.podCounts == counts(s) {
+		return
+	}
+	left := movingSeconds*time.Second - a.sinceChange()
+	if age := a.now.Sub(statusWrite(a.parent.Metadata.ManagedFields)); age >= 0 {
+		left = max(left, countSeconds*time.Second-age)
+	}
+	if left <= 0 {
 		return
 	}
 	held := *s
@@ -41,7 +54,20 @@ func (a *answer) holdCounts(s *GreyReleaseStatus) {
 		return
 	}
 	*s = held
-	a.countsHeld = true
+	a.countsHeld = int64((left + time.Second - 1) / time.Second)
+}
+
+// statusWrite is when the status of the parent was last written.
+func statusWrite(fields []composite.ManagedField) time.Time {
+	var last time.Time
+	for _, m := range fields {
+		if m.Subresource == "status" {
+			if at := instant(m.Time); at.After(last) {
+				last = at
+			}
+		}
+	}
+	return last
 }
 
 // podCounts are the numbers of a status that follow the pods.

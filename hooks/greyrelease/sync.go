@@ -165,8 +165,8 @@ func (a *answer) resyncAfter() float64 {
 	if len(a.missing) > 0 {
 		sooner(min(maxMissing, int64(a.sinceChange()/(2*time.Second))))
 	}
-	if a.countsHeld {
-		sooner(movingSeconds)
+	if a.countsHeld > 0 {
+		sooner(a.countsHeld)
 	}
 	if a.writes {
 		sooner(settleSeconds)

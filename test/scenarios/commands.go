@@ -112,7 +112,7 @@ func (s *Stage) byCluster(verb string, args []string, _ string) (bool, error) {
 	case "quota":
 		return true, withInt(args, func(n int64) error { s.Quota = int(n); return nil })
 	case "capacity":
-		return true, withInt(args, func(n int64) error { s.Capacity = int(n); return nil })
+		return true, withInt(args, func(n int64) error { s.Fit(int(n)); return nil })
 	case "freeze":
 		kinds := map[string]*sim.Kind{"deployments": sim.Deployments, "configmaps": sim.ConfigMaps, "releases": sim.Releases}
 		if len(args) != 2 || kinds[args[0]] == nil {
