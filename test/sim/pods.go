@@ -261,6 +261,13 @@ func (c *Cluster) LoseNode(i int) int {
 	return len(on)
 }
 
+// Fit makes room for so many pods on the nodes, 0 for any number. Pods that wait for
+// it start.
+func (c *Cluster) Fit(pods int) {
+	c.Capacity = pods
+	c.schedule()
+}
+
 // ReturnNode brings a lost node back; the pods that are left on it start again.
 func (c *Cluster) ReturnNode(i int) {
 	n := c.nodes[i%len(c.nodes)]

@@ -66,7 +66,7 @@ var moves = []move{
 	}},
 	{3, func(w *world) error { w.Metacontroller.Down = !w.Metacontroller.Down; return nil }},
 	{2, func(w *world) error { w.Quota = pick(w.r, 0, 0, 3, 8, 12); return nil }},
-	{2, func(w *world) error { w.Capacity = pick(w.r, 0, 0, 3, 8, 12); return nil }},
+	{2, func(w *world) error { w.Fit(pick(w.r, 0, 0, 3, 8, 12)); return nil }},
 }
 
 const command = "greyrelease.example.com/command"

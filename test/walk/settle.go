@@ -44,7 +44,8 @@ func (w *world) calmDown() error {
 	m := w.Metacontroller
 	m.Thaw()
 	m.Faults, m.Down = sim.Faults{}, false
-	w.Quota, w.Capacity = 0, 0
+	w.Quota = 0
+	w.Fit(0)
 	for i := range 5 {
 		w.ReturnNode(i)
 	}
