@@ -57,7 +57,7 @@ func orders(r *Record, w *Wish, f *Facts) map[int64]int64 {
 	}
 	switch r.Stage {
 	case Complete, RolledBack:
-		out[r.Stable.Number] = r.steady(w, f)
+		out[r.Stable.Number] = r.within(r.steady(w, f), f, out)
 		if r.Stage == RolledBack {
 			// Kept at 0, or what it has if somebody scaled it up; see rolledBack.
 			out[r.Target.Number] = f.of(r.Target.Number).asked()
@@ -97,6 +97,23 @@ func (r *Record) steady(w *Wish, f *Facts) int64 {
 		return d.Asked
 	}
 	return 1
+}
+
+// within holds a raise of the stable revision back to what there is room for beside
+// pods of others, that somebody else scaled up or an old cache shows. The next
+// record takes those away.
+func (r *Record) within(n int64, f *Facts, out map[int64]int64) int64 {
+	var others int64
+	for revision, asked := range out {
+		if revision != r.Stable.Number {
+			others += asked
+		}
+	}
+	if others == 0 {
+		return n
+	}
+	surge, _ := Budget(n, r.Settings.MaxSurge, r.Settings.MaxUnavailable)
+	return min(n, max(0, f.of(r.Stable.Number).asked(), n+surge-others))
 }
 
 func (r *Record) parts() parts {
