@@ -92,7 +92,7 @@ func (r *gated) follow(s *Sync) {
 	pin := s.Parent.Int("spec", "rollbackTo")
 	// A pin to a number that was given twice leads to the one of that content.
 	pinned := pin != 0 && (pin == target || strings.Contains(message, "pinned to revision"))
-	if pinned || number(status, "stableRevision") == target {
+	if stable := number(status, "stableRevision"); pinned || stable == target || stable == 0 {
 		r.free = true
 	}
 	if r.promoted == nil {
