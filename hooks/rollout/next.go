@@ -350,6 +350,11 @@ func (t *transition) othersRun() bool {
 			return true
 		}
 	}
+	for n := range t.hidden() {
+		if !t.r.kept(n) {
+			return true
+		}
+	}
 	for n := range t.told {
 		if !t.r.kept(n) && t.runs(n) {
 			return true
@@ -439,7 +444,7 @@ func (t *transition) move() {
 	}
 	next := t.nextWave()
 	switch was := r.Wave.of(r.Target.Number).Ask; {
-	case r.Wave == nil || t.replan || !next.sameWay(r.Wave) || t.raises(next):
+	case r.Wave == nil || t.replan || !next.sameWay(r.Wave) || t.left(next) || t.raises(next):
 		ask := next.of(r.Target.Number).Ask
 		r.Wave = next
 		t.restartClock(was, ask)
@@ -478,6 +483,18 @@ func (t *transition) raises(next *Wave) bool {
 	return settled && (full || r.Wave.Closed)
 }
 
+// left tells whether a superseded revision that the wave takes away is seen to have
+// no pods. The record says so before its Deployment goes: one that is not observed
+// and not known to be gone may be hidden.
+func (t *transition) left(next *Wave) bool {
+	for _, a := range t.r.Wave.Asks {
+		if d := t.facts.of(a.Revision); a.Ask > 0 && !t.r.kept(a.Revision) && !next.has(a.Revision) && d != nil && d.Asked == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // sameWay tells whether two waves go to the same place within the same limits.
 func (w *Wave) sameWay(other *Wave) bool {
 	if w.Floor != other.Floor || w.Ceiling != other.Ceiling || w.Replicas != other.Replicas {
@@ -503,6 +520,9 @@ func (t *transition) nextWave() *Wave {
 		d := &t.facts.Deployments[i]
 		cur[d.Revision] = max(cur[d.Revision], d.asked())
 	}
+	for n, asked := range t.hidden() {
+		cur[n] = max(cur[n], asked)
+	}
 	if o := t.observed; o != nil && o.Wave != nil {
 		for _, a := range o.Wave.Asks {
 			if !a.shrinks() {
@@ -516,6 +536,25 @@ func (t *transition) nextWave() *Wave {
 		w.Confirm = t.r.Counter + 1 // of the record that is being written
 	}
 	return w
+}
+
+// hiddenSeconds is how long a cache may not show a Deployment that was made.
+const hiddenSeconds = 10
+
+// hidden are the pods of superseded revisions that the wave takes away and whose
+// Deployments are not observed. They may have been made a moment before.
+func (t *transition) hidden() map[int64]int64 {
+	o := t.observed
+	if o == nil || o.Wave == nil {
+		return nil
+	}
+	out := map[int64]int64{}
+	for _, a := range o.Wave.Asks {
+		if a.Ask > 0 && !o.kept(a.Revision) && t.facts.of(a.Revision) == nil && !t.over(o.Changed, hiddenSeconds) {
+			out[a.Revision] = a.Ask
+		}
+	}
+	return out
 }
 
 // inDoubt tells whether caches may show Deployments as they no longer are.
