@@ -157,8 +157,9 @@ func (t *teller) command(verb string) {
 const patience = 2 * time.Minute
 
 // rest waits until Metacontroller has written nothing in the namespace for some
-// time. The service holds counts of pods back for up to two seconds.
-func (t *teller) rest() { t.silent(3500 * time.Millisecond) }
+// time. The service holds counts of pods back for up to two seconds, which take
+// longer on a busy machine.
+func (t *teller) rest() { t.silent(5 * time.Second) }
 
 func (t *teller) silent(silence time.Duration) {
 	if t.err != nil {
