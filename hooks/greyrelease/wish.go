@@ -181,12 +181,12 @@ func (o *observation) claimed(r rollout.Revision) bool {
 // number is the revision number of content whose snapshot is not there: the one
 // the record or its Deployment knows it by, or a new one.
 func (o *observation) number(content history.Content) (int64, error) {
-	if o.record == nil && len(o.snapshots) == 0 && len(o.numbers) == 0 &&
-		o.status.StableRevision == 0 && o.status.TargetRevision > 0 && o.status.TargetVersion == content.Version {
-		// A first install of which nothing but the status shows: its children are
-		// hidden by a cache, or their names are taken. Another number would make
-		// it two revisions.
-		return int64(o.status.TargetRevision), nil
+	if n := int64(o.status.TargetRevision); o.record == nil && n > 0 && n <= history.MaxNumber && o.status.TargetVersion == content.Version &&
+		!o.numberTaken(n) && !slices.Contains(o.numbers, n) {
+		// The answer before gave it this number, and nothing but the status shows it:
+		// children are hidden by a cache, or their names are taken. Another number
+		// would make it two revisions.
+		return n, nil
 	}
 	hash := content.Hash
 	var highest int64
