@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"regexp"
 
 	"greyrelease.example.com/test/sim/apply"
 )
@@ -99,6 +100,9 @@ func (b *bounds) checkCeiling(c *Cluster, s *Sync) error {
 	return nil
 }
 
+// recorded is a revision as a record has it.
+var recorded = regexp.MustCompile(`"number":([1-9][0-9]*),"hash":"([0-9a-f]+)"`)
+
 // checkDrops is I3: what runs, what is stable or the target, and the snapshots of
 // all these are never left out, and neither is the record.
 func checkDrops(_ *Cluster, s *Sync) error {
@@ -131,6 +135,11 @@ func checkDrops(_ *Cluster, s *Sync) error {
 	}
 	for _, o := range s.Children {
 		numbered(o.Label(numberLabel), o.Label(revisionLabel))
+		if o.Kind == ConfigMaps && o.Name == s.Parent.Name+"-rollout" {
+			for _, m := range recorded.FindAllStringSubmatch(apply.Text(o.Tree, "data", "record.json"), -1) {
+				numbered(m[1], m[2])
+			}
+		}
 	}
 	for _, w := range s.Answer.Children {
 		numbered(apply.Text(w.tree, "metadata", "labels", numberLabel), apply.Text(w.tree, "metadata", "labels", revisionLabel))

@@ -233,8 +233,9 @@ func outdated(c *Cluster, s *Sync) bool {
 				return true
 			}
 		}
+		return false
 	}
-	return false
+	return true // It is lost: what the answer says is not what is known.
 }
 
 // checkRetry: what was rolled back gets no pods again until the user changes the
