@@ -122,6 +122,8 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 		// Pods here have no use for tokens.
 		"--disable-admission-plugins=ServiceAccount",
 		"--audit-policy-file="+c.file("audit-policy.yaml"), "--audit-log-path="+c.file("audit.log"),
+		// MB. What goes beyond 100 would be moved to another file by default.
+		"--audit-log-maxsize=4096",
 		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000")
 	if err != nil {
 		return err

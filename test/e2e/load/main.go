@@ -37,7 +37,7 @@ func main() {
 	flag.IntVar(&o.replicas, "replicas", 4, "replicas of each")
 	flag.IntVar(&o.singles, "singles", 5, "how often to release 10 pods over 20/40/60/80%, one release at a time")
 	flag.StringVar(&o.apply, "apply", cluster.DynamicApply, "apply strategy of Metacontroller")
-	flag.StringVar(&o.flags, "flags", "--client-go-qps=200 --client-go-burst=400 --workers=20 --zap-log-level=info", "further flags of Metacontroller")
+	flag.StringVar(&o.flags, "flags", "--client-go-qps=200 --client-go-burst=400 --workers=20", "further flags of Metacontroller")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to watch what idle releases cost")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -65,6 +65,11 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("%w\nlogs are in %s", err, dir)
 	}
 	defer plane.Stop()
+	// Flags that Metacontroller does not know show only in that it is gone.
+	time.Sleep(2 * time.Second)
+	if dead := plane.Dead(); len(dead) > 0 {
+		return fmt.Errorf("%v ended: logs are in %s", dead, dir)
+	}
 	b, err := newBench(plane)
 	if err != nil {
 		return err
