@@ -60,6 +60,8 @@ type Facts struct {
 	// Locked: a write to a Deployment that has changed since is refused, as in
 	// dynamic apply. Without, what is asked for may undo what a cache hides.
 	Locked bool
+	// Traffic is what was observed of the routes; nil without a router.
+	Traffic *Traffic
 	// Restorable: the stable revision runs, or its Deployment can be made again.
 	Restorable bool
 }

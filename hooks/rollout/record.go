@@ -61,6 +61,15 @@ type Settings struct {
 	ProgressDeadlineSeconds int64    `json:"progressDeadlineSeconds"`
 	AutoRollback            bool     `json:"autoRollback"`
 	Paused                  bool     `json:"paused,omitempty"`
+	// Router says what splits requests between versions.
+	Router Router `json:"router,omitempty"`
+	// Headers: requests with certain headers go to the target while it goes out.
+	Headers bool `json:"headers,omitempty"`
+	// KeepStable: the stable revision keeps all its pods until requests have left it.
+	KeepStable bool `json:"keepStable,omitempty"`
+	// ScaleDownDelaySeconds is how long the previous version is kept after its last
+	// request.
+	ScaleDownDelaySeconds int64 `json:"scaleDownDelaySeconds,omitempty"`
 }
 
 // Reason says why a release failed. The set is closed: it labels a metric.
@@ -77,6 +86,8 @@ const (
 	ReasonAborted Reason = "Aborted"
 	// ReasonPinned: rollbackTo left this revision.
 	ReasonPinned Reason = "LeftByRollbackTo"
+	// ReasonRouteRefused: no parent of the route accepts it.
+	ReasonRouteRefused Reason = "RouteNotAccepted"
 	// ReasonUnknown: it failed before the record was lost.
 	ReasonUnknown Reason = "Unknown"
 )
@@ -175,7 +186,9 @@ type Record struct {
 	// Reached is the last batch whose gate was passed; nil before the first.
 	Reached *Position `json:"reached,omitempty"`
 	// Wave is the movement under way; nil when nothing moves.
-	Wave    *Wave    `json:"wave,omitempty"`
+	Wave *Wave `json:"wave,omitempty"`
+	// Route is where requests go; nil without a router.
+	Route   *Route   `json:"route,omitempty"`
 	Clock   *Clock   `json:"clock,omitempty"`
 	Gate    *Gate    `json:"gate,omitempty"`
 	Failure *Failure `json:"failure,omitempty"`
@@ -209,6 +222,9 @@ func (r *Record) Validate() error {
 		return fmt.Errorf("reached position is negative")
 	}
 	if err := r.validateStage(); err != nil {
+		return err
+	}
+	if err := r.Route.validate(); err != nil {
 		return err
 	}
 	return r.Wave.validate()
@@ -251,6 +267,7 @@ func (r *Record) clone() *Record {
 	c.Failure = copyOf(r.Failure)
 	c.Command = copyOf(r.Command)
 	c.Wave = r.Wave.clone()
+	c.Route = r.Route.clone()
 	c.Past = append([]Past(nil), r.Past...)
 	c.History = append([]Entry(nil), r.History...)
 	return &c
