@@ -51,12 +51,17 @@ func orders(r *Record, w *Wish, f *Facts) map[int64]int64 {
 		return out
 	}
 	if r.Wave != nil {
-		for revision, n := range r.Wave.replicas(r.parts(), r.backward(), f) {
+		for revision, n := range r.asks(f) {
 			out[revision] = n
 		}
 	}
 	switch r.Stage {
 	case Complete, RolledBack:
+		for _, s := range r.Route.shares() {
+			if _, runs := out[s.Revision]; runs && s.Free && r.needed(s.Revision, 0, f) == 0 {
+				out[s.Revision] = 0
+			}
+		}
 		out[r.Stable.Number] = r.within(r.steady(w, f), f, out)
 		if r.Stage == RolledBack {
 			// Kept at 0, or what it has if somebody scaled it up; see rolledBack.
@@ -105,7 +110,7 @@ func (r *Record) steady(w *Wish, f *Facts) int64 {
 func (r *Record) within(n int64, f *Facts, out map[int64]int64) int64 {
 	var others int64
 	for revision, asked := range out {
-		if revision != r.Stable.Number {
+		if revision != r.Stable.Number && !r.Route.Has(revision) {
 			others += asked
 		}
 	}

@@ -16,6 +16,9 @@ func Check(observed, next *Record, w *Wish, f *Facts, out []Order) error {
 	if err := checkDrops(observed, f, ordered); err != nil {
 		return err
 	}
+	if err := checkRequests(observed, f, ordered); err != nil {
+		return err
+	}
 	if observed != nil && observed.Wave != nil {
 		if err := checkWave(observed, f, ordered); err != nil {
 			return err
@@ -39,6 +42,39 @@ func checkDrops(observed *Record, f *Facts, ordered map[int64]int64) error {
 		if !listed && kept && !d.Deleting {
 			return fmt.Errorf("I3: revision %d has %d pods asked for and is dropped", d.Revision, d.Asked)
 		}
+	}
+	return nil
+}
+
+// checkRequests is I3 for requests: no pods are taken from where they are led to.
+func checkRequests(r *Record, f *Facts, ordered map[int64]int64) error {
+	if r == nil {
+		return nil
+	}
+	for i := range f.Deployments {
+		d := &f.Deployments[i]
+		replicas := d.asked()
+		if r.Wave != nil {
+			replicas = r.Wave.Replicas
+		} else if r.kept(d.Revision) {
+			continue // scaled by the user
+		}
+		n, have := ordered[d.Revision], d.available()
+		if needed := min(have, r.needed(d.Revision, replicas, f)); n < needed {
+			return fmt.Errorf("I3: revision %d is asked for %d pods, requests are led to it and need %d", d.Revision, n, needed)
+		}
+	}
+	return nil
+}
+
+// checkRoute is I9 for requests: on the way back the target's weight never rises.
+func checkRoute(observed, next *Record) error {
+	if observed == nil || observed.Route == nil || next.Route == nil || !observed.backward() || !next.backward() || next.Target != observed.Target {
+		return nil
+	}
+	n := next.Target.Number
+	if before, after := observed.Route.Of(n).Weight, next.Route.Of(n).Weight; n != next.Stable.Number && after > before {
+		return fmt.Errorf("I9: the weight of revision %d rises from %d to %d on the way back", n, before, after)
 	}
 	return nil
 }
@@ -121,6 +157,9 @@ func checkNext(observed, next *Record, w *Wish, f *Facts) error {
 		return fmt.Errorf("I7: counter goes from %d to %d", observed.Counter, next.Counter)
 	case next.Highest < observed.Highest:
 		return fmt.Errorf("I11: highest number goes from %d to %d", observed.Highest, next.Highest)
+	}
+	if err := checkRoute(observed, next); err != nil {
+		return err
 	}
 	same := next.Target.Number == observed.Target.Number && next.Attempt == observed.Attempt
 	if next.Stable != observed.Stable && (next.Stable != next.Target || f.of(next.Stable.Number).available() < max(1, w.Replicas)) {

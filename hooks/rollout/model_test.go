@@ -25,6 +25,11 @@ type model struct {
 	rev    map[int64]Revision
 	lowest int64 // the fewest available pods seen since reset
 	most   int64 // the most pods asked for since reset
+
+	route   *Route        // as the last answer rendered it
+	routed  time.Time     // when it came to be so
+	lag     time.Duration // until what serves the route reports it in place
+	refused string        // or what it says against it
 }
 
 func newModel(t *testing.T, replicas int64) *model {
@@ -64,7 +69,25 @@ func (m *model) facts() *Facts {
 		}
 		f.Deployments = append(f.Deployments, d)
 	}
+	f.Traffic = m.traffic()
 	return f
+}
+
+// traffic is what is observed of the route.
+func (m *model) traffic() *Traffic {
+	if m.wish.Settings.Router == RouterNone {
+		return nil
+	}
+	tr := &Traffic{Weights: map[int64]int64{}, Refused: m.refused}
+	if m.route == nil {
+		return tr
+	}
+	tr.Header = m.route.Header
+	for _, s := range m.route.Shares {
+		tr.Weights[s.Revision] = s.Weight
+	}
+	tr.Placed = m.record != nil && m.route.sameAs(m.record.Route) && !m.now.Before(m.routed.Add(m.lag)) && m.refused == ""
+	return tr
 }
 
 // sync is one call of the hook with everything observed and written at once.
@@ -98,9 +121,30 @@ func (m *model) sync() bool {
 			changed = true
 		}
 	}
+	if m.record != nil && m.wish.Settings.Router != RouterNone && m.record.Route != nil && !m.record.Route.sameAs(m.route) {
+		m.route, m.routed = m.record.Route.clone(), m.now
+		m.writes++
+		changed = true
+	}
 	m.record, m.wake = next, wake
 	m.settle()
+	m.serve()
 	return changed
+}
+
+// serve checks that every request meets a pod: what the route led to until a
+// moment ago is in force as long as the new one is not.
+func (m *model) serve() {
+	m.t.Helper()
+	f := m.facts()
+	if f.available() == 0 || m.route == nil {
+		return
+	}
+	for _, s := range m.route.Shares {
+		if d := f.of(s.Revision); s.Weight > 0 && d.available() == 0 && m.ready[s.Revision] >= 0 {
+			m.t.Fatalf("%d%% of the requests are led to revision %d, which has no pod: %s\n%s", s.Weight, s.Revision, m.line(), m.dump())
+		}
+	}
 }
 
 // settle lets the Deployments follow: not-available pods go first.
@@ -164,6 +208,7 @@ func (m *model) next(end time.Time) time.Time {
 		}
 	}
 	sooner(m.wake)
+	sooner(m.routed.Add(m.lag))
 	for _, pods := range m.pods {
 		for _, t := range pods {
 			sooner(t)
@@ -193,6 +238,9 @@ func (m *model) line() string {
 	}
 	for _, d := range m.facts().Deployments {
 		fmt.Fprintf(&b, " %d:%d/%d", d.Revision, d.Available, d.Asked)
+		if m.route.Has(d.Revision) {
+			fmt.Fprintf(&b, "@%d%%", m.route.Of(d.Revision).Weight)
+		}
 	}
 	return b.String()
 }

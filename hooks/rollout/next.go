@@ -34,10 +34,14 @@ func Next(observed *Record, w *Wish, f *Facts, now time.Time) (*Record, time.Tim
 	}
 	t.replicas = t.size()
 	t.adopt()
+	if t.r.Route == nil && t.r.Settings.Router != RouterNone {
+		t.r.Route = observedRoute(t.facts, t.now)
+	}
 	t.step, _ = t.plan().Current(t.r.Reached)
 	t.obey()
 	t.advance()
 	t.move()
+	t.steer()
 	t.look()
 	if observed != nil && reflect.DeepEqual(t.r, observed.clone()) {
 		return observed, t.wake
@@ -188,6 +192,7 @@ func (t *transition) leave(content Revision) {
 // setTarget starts an attempt of another revision.
 func (t *transition) setTarget(to Revision) {
 	r := t.r
+	back := r.Stage == Complete && t.kept(to.Number)
 	if to.Number == r.Stable.Number {
 		t.endAttempt(ResultReverted, "the stable revision became the target again")
 	} else {
@@ -200,6 +205,17 @@ func (t *transition) setTarget(to Revision) {
 		return
 	}
 	r.Stage = t.entry()
+	if back {
+		// The version that served until a moment ago, all of it still there: its gates
+		// are behind it.
+		r.Stage = Promoting
+	}
+}
+
+// kept tells whether a revision is still there whole after a promotion.
+func (t *transition) kept(revision int64) bool {
+	s := t.r.Route.Of(revision)
+	return t.r.Route.Has(revision) && !s.Free && t.facts.serving(revision) >= t.replicas
 }
 
 // begin resets all that belongs to one attempt.
@@ -312,26 +328,26 @@ func (t *transition) advance() {
 
 // complete watches for pods of other versions, as after a lost record.
 func (t *transition) complete() {
-	if t.othersRun() {
+	if t.othersRun(t.r.Route) {
 		t.r.Stage, t.replan = Restoring, true
 	}
 }
 
 func (t *transition) restoring() {
-	if !t.othersRun() && t.facts.of(t.r.Stable.Number) != nil {
+	if !t.othersRun(nil) && t.facts.of(t.r.Stable.Number) != nil {
 		t.r.Stage = Complete
 	}
 }
 
 func (t *transition) rolledBack() {
-	if t.runs(t.r.Target.Number) || t.othersRun() {
+	if t.runs(t.r.Target.Number) || t.othersRun(nil) {
 		t.r.Stage, t.replan = RollingBack, true
 	}
 }
 
 func (t *transition) rollingBack() {
 	stable := t.facts.of(t.r.Stable.Number)
-	if t.runs(t.r.Target.Number) || t.othersRun() || stable == nil || stable.asked() < t.replicas {
+	if t.runs(t.r.Target.Number) || t.othersRun(nil) || stable == nil || stable.asked() < t.replicas {
 		return
 	}
 	t.r.Stage = RolledBack
@@ -343,10 +359,11 @@ func (t *transition) runs(revision int64) bool {
 	return t.facts.of(revision).asked() > 0 || t.told[revision] > 0
 }
 
-// othersRun tells whether pods of neither stable nor target are asked for.
-func (t *transition) othersRun() bool {
+// othersRun tells whether pods of neither stable nor target are asked for. Those
+// of a version in the route are known: they go when it lets them.
+func (t *transition) othersRun(route *Route) bool {
 	for i := range t.facts.Deployments {
-		if n := t.facts.Deployments[i].Revision; !t.r.kept(n) && t.runs(n) {
+		if n := t.facts.Deployments[i].Revision; !t.r.kept(n) && t.runs(n) && !route.Has(n) {
 			return true
 		}
 	}
@@ -356,7 +373,7 @@ func (t *transition) othersRun() bool {
 		}
 	}
 	for n := range t.told {
-		if !t.r.kept(n) && t.runs(n) {
+		if !t.r.kept(n) && t.runs(n) && !route.Has(n) {
 			return true
 		}
 	}
@@ -374,14 +391,14 @@ func (t *transition) promoting() {
 		t.r.Clock = nil
 		return
 	}
-	if t.watch(); t.r.Stage != Promoting {
+	if t.watch(); t.r.Stage != Promoting || t.refused() {
 		return
 	}
 	d := t.facts.of(t.r.Target.Number)
 	if d == nil || d.Deleting || !d.Current || d.Asked < t.replicas || d.available() < t.replicas {
 		return
 	}
-	if t.othersRun() || t.r.Stable.Number != t.r.Target.Number && t.runs(t.r.Stable.Number) {
+	if !t.drained() {
 		return
 	}
 	t.logAttempt(ResultCompleted, "")
@@ -390,6 +407,27 @@ func (t *transition) promoting() {
 	}
 	t.r.Stable, t.r.Stage = t.r.Target, Complete
 	t.r.Clock, t.r.Gate, t.r.Reached = nil, nil, nil
+}
+
+// drained tells whether nothing but the target runs, or with a router, whether
+// all requests go to it: what else runs is kept for a while to switch back to.
+func (t *transition) drained() bool {
+	r := t.r
+	if r.Settings.Router != RouterNone {
+		return t.steered() && r.Route.Of(r.Target.Number).Weight == 100
+	}
+	return !t.othersRun(nil) && (r.Stable.Number == r.Target.Number || !t.runs(r.Stable.Number))
+}
+
+// refused fails a release whose route no parent accepts. Without a version to go
+// back to there is nothing to be gained.
+func (t *transition) refused() bool {
+	tr := t.facts.Traffic
+	if tr == nil || tr.Refused == "" || t.frozen() || t.r.Stable.Number == 0 {
+		return false
+	}
+	t.fail(ReasonRouteRefused, "the route is not accepted: "+tr.Refused)
+	return true
 }
 
 // rolling judges the batch the release is in.
@@ -408,7 +446,7 @@ func (t *transition) rolling() {
 			}
 			return
 		}
-		if t.watch(); t.r.Stage != Rolling || !t.passes(step) {
+		if t.watch(); t.r.Stage != Rolling || t.refused() || !t.passes(step) {
 			return
 		}
 		t.r.Reached = step.reached(t.replicas)
@@ -458,7 +496,7 @@ func (t *transition) raises(next *Wave) bool {
 	r := t.r
 	var more int64
 	full, settled, done := true, true, true
-	emitted := r.Wave.replicas(r.parts(), r.backward(), t.facts)
+	emitted := r.asks(t.facts)
 	for _, a := range r.Wave.Asks {
 		d := t.facts.of(a.Revision)
 		if a.shrinks() {
@@ -595,6 +633,9 @@ func (t *transition) goals(told map[int64]int64) goals {
 		return t.freeze(g, told)
 	}
 	g.stable = t.replicas - g.target
+	if r.Settings.KeepStable {
+		g.stable = t.replicas
+	}
 	g.stableFirst = t.mendsFloor(told[r.Stable.Number], g.stable)
 	return g
 }
@@ -637,6 +678,10 @@ func (t *transition) freeze(g goals, told map[int64]int64) goals {
 		return g
 	}
 	g.stable = rest
+	if r.Settings.KeepStable {
+		g.stable = t.replicas
+		return g
+	}
 	if at := told[r.Stable.Number]; total+at <= t.replicas+surge {
 		g.stable = max(rest, at)
 	}

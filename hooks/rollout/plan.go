@@ -125,6 +125,8 @@ type Plan struct {
 	// derived: the canary's size and share, then steps of batch pods.
 	canary, canaryPercent, batch int64
 	soak                         int64
+	// routed: weights are asked for as they are written, not by pods.
+	routed bool
 }
 
 // NewPlan lays out the batches of s for replicas.
@@ -134,7 +136,7 @@ type Plan struct {
 // batchSize 3: 1, 4, 7, 10. The default batchSize is 25% of the replicas,
 // rounded up.
 func NewPlan(s Settings, replicas int64) Plan {
-	p := Plan{replicas: replicas, batches: s.Batches, soak: s.SoakSeconds}
+	p := Plan{replicas: replicas, batches: s.Batches, soak: s.SoakSeconds, routed: s.Router != RouterNone}
 	if len(s.Batches) > 0 {
 		return p
 	}
@@ -204,12 +206,16 @@ func (p Plan) currentDerived(reached *Position) (Step, bool) {
 }
 
 func (p Plan) derivedStep(size, percent int64) Step {
+	weight := share(size, p.replicas)
+	if p.routed && percent > 0 {
+		weight = percent
+	}
 	if size == p.replicas {
 		percent = 100 // the canary of one replica is all there is
 	}
 	return Step{
 		Index: p.derivedIndex(size), Total: p.derivedIndex(p.replicas),
-		Size: size, Percent: percent, Weight: share(size, p.replicas), SoakSeconds: p.soak,
+		Size: size, Percent: percent, Weight: weight, SoakSeconds: p.soak,
 	}
 }
 

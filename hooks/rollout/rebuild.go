@@ -54,6 +54,7 @@ func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 		}
 	}
 	r.Stable = rebuildStable(target, f, h)
+	r.Route = observedRoute(f, now)
 	d := f.of(target.Number)
 	r.Attempt = max(1, h.attempt(target.Number))
 	if d != nil {

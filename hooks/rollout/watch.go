@@ -102,7 +102,7 @@ func (t *transition) passes(step Step) bool {
 		// Seen while paused, where the deadline does not run and nothing counts.
 		r.Gate.Since = time.Time{}
 	}
-	if !d.settled(step.Size) || d.available() < step.Size || t.facts.of(r.Stable.Number).asked() > t.replicas-step.Size {
+	if !d.settled(step.Size) || d.available() < step.Size || !t.gaveWay(step) || !t.steered() {
 		if r.Gate != nil && !r.Gate.Since.IsZero() && t.over(r.Gate.Since, step.SoakSeconds) {
 			// Such as a restart by hand, whose status has not caught up.
 			t.over(t.now, lookSeconds-1)
@@ -138,6 +138,14 @@ func (t *transition) passes(step Step) bool {
 	return true
 }
 
+// gaveWay tells whether the stable revision is no larger than it should be beside
+// the batch.
+func (t *transition) gaveWay(step Step) bool {
+	r := t.r
+	goal := max(t.replicas-step.Size, r.needed(r.Stable.Number, t.replicas, t.facts))
+	return r.Settings.KeepStable || t.facts.of(r.Stable.Number).asked() <= goal
+}
+
 // awaitApproval fails the release when the approval takes too long.
 func (t *transition) awaitApproval(step Step) {
 	if step.ApprovalTimeoutSeconds == 0 {
@@ -167,11 +175,12 @@ func (t *transition) quiet() bool {
 	if t.facts.of(r.Target.Number).available() > r.Clock.Best {
 		return false
 	}
-	open := *r.Wave
-	open.Closed = true
-	now := r.Wave.replicas(r.parts(), false, t.facts)
+	open := *r
+	open.Wave = r.Wave.clone()
+	open.Wave.Closed = true
+	now := r.asks(t.facts)
 	helps := false
-	for revision, n := range open.replicas(r.parts(), false, t.facts) {
+	for revision, n := range open.asks(t.facts) {
 		helps = helps || n < now[revision]
 	}
 	return helps && t.over(r.Clock.Since, quietSeconds)

@@ -110,6 +110,10 @@ type now map[int64]int64
 func newWave(p parts, g goals, told map[int64]int64, cur now, f *Facts, replicas int64, s Settings) *Wave {
 	surge, unavailable := Budget(replicas, s.MaxSurge, s.MaxUnavailable)
 	w := &Wave{Replicas: replicas, Floor: replicas - unavailable, Ceiling: replicas + surge}
+	beside := s.KeepStable && p.stable != 0 && p.target != p.stable
+	if beside {
+		w.Ceiling += replicas
+	}
 	room := w.Ceiling
 	for _, n := range cur {
 		room -= n
@@ -121,6 +125,10 @@ func newWave(p parts, g goals, told map[int64]int64, cur now, f *Facts, replicas
 		}
 		if goal > at {
 			add := min(goal-at, max(room, 0))
+			if beside && revision == p.target {
+				// The nodes need not take all at once.
+				add = min(add, max(0, max(surge, 1)-(at-min(at, f.of(revision).available()))))
+			}
 			at, room = at+add, room-add
 		}
 		return at
@@ -176,7 +184,10 @@ func borrow(asks map[int64]Ask, stable, need int64, f *Facts) {
 // Growing revisions get their ask. The others give way: first the superseded
 // ones, then a failed target, then the stable one, and available pods only as
 // far as the rest keeps the floor.
-func (w *Wave) replicas(p parts, backward bool, f *Facts) map[int64]int64 {
+//
+// Requests come first: of a revision that is led to, needed says how many pods
+// must stay.
+func (w *Wave) replicas(p parts, backward bool, f *Facts, needed func(revision int64) int64) map[int64]int64 {
 	w = w.over(f)
 	out := make(map[int64]int64, len(w.Asks))
 	ready, current := true, true
@@ -233,12 +244,20 @@ func (w *Wave) replicas(p parts, backward bool, f *Facts) map[int64]int64 {
 			// again without it.
 			n = max(n, at-max(0, total-w.Floor))
 		}
+		n = max(n, min(have, needed(a.Revision)))
 		slack -= max(0, have-n)
 		total -= at - n
 		out[a.Revision] = n
 	}
 	w.holdRaises(p, f, out)
 	return out
+}
+
+// asks is what the wave of r asks for.
+func (r *Record) asks(f *Facts) map[int64]int64 {
+	return r.Wave.replicas(r.parts(), r.backward(), f, func(revision int64) int64 {
+		return r.needed(revision, r.Wave.Replicas, f)
+	})
 }
 
 // holdRaises keeps a raise back while what others give way for it is still
