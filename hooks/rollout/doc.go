@@ -16,6 +16,17 @@
 // old Deployments leads to an old answer, not to a wrong one. That matters in
 // server-side apply mode, where writes have no optimistic lock.
 //
+// # Requests
+//
+// With a router the record also carries the [Route]: which share of the requests
+// each revision gets, written ahead like the wave. First pods, then weights, then
+// the weights are observed in place, and only then are pods taken away: a wave
+// leaves every revision the pods that requests need which are observed, or by the
+// record are to be, led to it. A revision without requests is kept for a while
+// ([Share]) before its pods may go. Where the stable revision keeps all its pods
+// until the promotion is done, the weights are those of the plan; where it gives
+// way with the batches, a revision's weight is never more than its pods can serve.
+//
 // # Stages
 //
 //	                    new content
@@ -39,7 +50,8 @@
 //	    what was available before).
 //	I2  No raise takes the pods asked for above replicas + maxSurge.
 //	I3  No Deployment that is observed above 0 is dropped, and neither is the
-//	    stable or the target revision's.
+//	    stable or the target revision's. No pods are taken from where requests are
+//	    led to, and the weights of a route sum to 100.
 //	I4  The same request at the same instant gives the same bytes.
 //	I5  The request is not modified.
 //	I6  An answer fed back at one instant settles within a few syncs and then
@@ -48,7 +60,7 @@
 //	    was not observed.
 //	I8  The template of an existing Deployment never changes.
 //	I9  A version never has more pods asked for than its batch allows, and in a
-//	    rollback they never rise.
+//	    rollback they never rise; neither does its weight.
 //	I10 Every stage that is not final has a deadline, a wait, or names what it
 //	    waits for.
 //	I11 Losing status, the record, a snapshot, a child or a write, or reading any

@@ -122,6 +122,7 @@ func (m *model) sync() bool {
 		}
 	}
 	if m.record != nil && m.wish.Settings.Router != RouterNone && m.record.Route != nil && !m.record.Route.sameAs(m.route) {
+		m.raised(f)
 		m.route, m.routed = m.record.Route.clone(), m.now
 		m.writes++
 		changed = true
@@ -130,6 +131,20 @@ func (m *model) sync() bool {
 	m.settle()
 	m.serve()
 	return changed
+}
+
+// raised checks that the target gets no larger share than its pods can serve
+// where the stable revision gives way with the batches.
+func (m *model) raised(f *Facts) {
+	m.t.Helper()
+	n := m.record.Target.Number
+	was, is := m.route.Of(n).Weight, m.record.Route.Of(n).Weight
+	if m.record.Settings.KeepStable || m.record.Stable.Number == 0 || f.available() == 0 || m.record.Stable.Number == n || is <= max(1, was) {
+		return
+	}
+	if most := 100 * f.of(n).available() / max(1, min(m.wish.Replicas, f.available())); is > most+1 && m.record.Wave.Replicas == m.wish.Replicas {
+		m.t.Fatalf("revision %d gets %d%% of the requests and can serve %d%%: %s\n%s", n, is, most, m.line(), m.dump())
+	}
 }
 
 // serve checks that every request meets a pod: what the route led to until a

@@ -636,6 +636,10 @@ func (t *transition) goals(told map[int64]int64) goals {
 	if r.Settings.KeepStable {
 		g.stable = t.replicas
 	}
+	if t.crowded() {
+		// The stable revision takes the requests of the superseded one first.
+		return goals{stable: t.replicas, stableFirst: true}
+	}
 	g.stableFirst = t.mendsFloor(told[r.Stable.Number], g.stable)
 	return g
 }

@@ -27,6 +27,9 @@ func (t *transition) steer() {
 	}
 	next := &Route{Header: t.header()}
 	weights := t.split()
+	if len(weights) == 0 {
+		return // A first version that has no pod yet.
+	}
 	revisions := revisions(weights)
 	if r.Route != nil {
 		next.Since = r.Route.Since
@@ -141,7 +144,7 @@ func (t *transition) header() int64 {
 }
 
 // split divides the requests as the stage asks for and as the pods allow; the
-// result sums to 100 and has no zeros. The target gets its share, the stable
+// result sums to 100 and has no zeros; it is empty before the first pod serves. The target gets its share, the stable
 // revision the rest as far as it can serve it, superseded ones no more than they
 // have.
 func (t *transition) split() map[int64]int64 {
@@ -192,7 +195,11 @@ func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
 	}
 	give(target, share)
 	if stable != 0 {
-		give(stable, t.capacity(stable))
+		n := t.capacity(stable)
+		if n == rest-1 {
+			n = rest // a point lost to rounding keeps no version alive
+		}
+		give(stable, n)
 	}
 	held := revisions(cur)
 	slices.Reverse(held)
@@ -212,14 +219,7 @@ func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
 	if rest == 0 {
 		return out
 	}
-	// Nobody serves: to move requests would help nobody.
-	if len(cur) > 0 {
-		return cur
-	}
-	if stable != 0 {
-		return map[int64]int64{stable: 100}
-	}
-	return map[int64]int64{target: 100}
+	return cur // Nobody serves: to move requests would help nobody.
 }
 
 // forTarget is the target's share, cur of which it has. It is raised when all
@@ -256,6 +256,18 @@ func (t *transition) forTarget(cur int64) int64 {
 		return most
 	}
 	return min(cur, most, max(1, weight*serving/size))
+}
+
+// crowded tells whether a superseded version stands between the stable one and
+// the target, in a router that knows two.
+func (t *transition) crowded() bool {
+	r := t.r
+	if r.Settings.Router != RouterPair || r.backward() || r.Stable.Number == 0 {
+		return false
+	}
+	return slices.ContainsFunc(r.Route.shares(), func(s Share) bool {
+		return s.Weight > 0 && s.Revision != r.Target.Number && s.Revision != r.Stable.Number
+	})
 }
 
 // capacity is the share of the requests that a revision's pods can serve: each
