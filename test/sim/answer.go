@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"greyrelease.example.com/test/sim/apply"
@@ -132,13 +133,28 @@ func (m *Metacontroller) request(s *Sync) []byte {
 	b.WriteString(`,"parent":`)
 	b.Write(s.Parent.JSON())
 	b.WriteString(`,"children":{`)
-	for i, k := range m.childKinds() {
+	writeGroups(&b, m.childKinds(), s.Children)
+	b.WriteString(`},"related":{`)
+	var asked []*Kind
+	for _, k := range kinds {
+		if slices.ContainsFunc(s.rules, func(r rule) bool { return r.kind == k }) {
+			asked = append(asked, k)
+		}
+	}
+	writeGroups(&b, asked, s.Related)
+	b.WriteString(`},"finalizing":false}`)
+	return b.Bytes()
+}
+
+// writeGroups writes a group for each kind with its objects, which are sorted.
+func writeGroups(b *bytes.Buffer, of []*Kind, objects []*Object) {
+	for i, k := range of {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, "%q:{", k.GroupKey())
+		fmt.Fprintf(b, "%q:{", k.GroupKey())
 		first := true
-		for _, o := range s.Children {
+		for _, o := range objects {
 			if o.Kind != k {
 				continue
 			}
@@ -146,11 +162,9 @@ func (m *Metacontroller) request(s *Sync) []byte {
 				b.WriteByte(',')
 			}
 			first = false
-			fmt.Fprintf(&b, "%q:", o.Key())
+			fmt.Fprintf(b, "%q:", o.Key())
 			b.Write(o.JSON())
 		}
 		b.WriteByte('}')
 	}
-	b.WriteString(`},"related":{},"finalizing":false}`)
-	return b.Bytes()
 }

@@ -80,10 +80,12 @@ func (m *Metacontroller) own(s *Sync, o *Object, adopt bool) error {
 }
 
 // childKinds are the kinds of children in the order in which they are managed.
-func (m *Metacontroller) childKinds() []*Kind {
+func (m *Metacontroller) childKinds() []*Kind { return m.order }
+
+func orderOf(caches map[*Kind]*informer) []*Kind {
 	var list []*Kind
 	for _, k := range kinds {
-		if k != Releases && m.caches[k] != nil {
+		if k != Releases && caches[k] != nil {
 			list = append(list, k)
 		}
 	}

@@ -12,9 +12,11 @@ type Options struct {
 	Start time.Time // default 2026-11-30T12:00:00Z
 	Mode  Mode      // how Metacontroller applies children, default Dynamic
 
-	// Children are the kinds in the CompositeController, default ConfigMaps and
-	// Deployments.
+	// Children are the kinds in the CompositeController, default ConfigMaps,
+	// Deployments and Services.
 	Children []*Kind
+	// Customize is the customize hook, nil if none is registered.
+	Customize Hook
 
 	// Controllers is how long the controllers of Kubernetes take to act on a
 	// change, status writes and garbage collection included; default 1 to 30 ms.
@@ -48,6 +50,8 @@ type Cluster struct {
 	// Eviction is how long after the loss of a node its pods are replaced,
 	// default 5 minutes as in Kubernetes.
 	Eviction time.Duration
+	// Gateway is how routes get to the proxies.
+	Gateway Gateway
 
 	// Checks run while the cluster runs. The first failure stops it.
 	Checks []Check
@@ -59,6 +63,8 @@ type Cluster struct {
 	chance    *rand.Rand
 	workloads map[string]*workload // by the uid of the Deployment
 	orphans   []*replicaSet        // sets whose Deployment was deleted without them
+	services  map[Ref]*endpoints   // of the Services there are
+	proxies   proxies
 	behaviors map[string]Behavior
 	nodes     []*node
 	pods      int64 // pods made so far, for their names
@@ -84,7 +90,7 @@ func New(o Options, hook Hook) *Cluster {
 		o.Start = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	}
 	if o.Children == nil {
-		o.Children = []*Kind{ConfigMaps, Deployments}
+		o.Children = []*Kind{ConfigMaps, Deployments, Services}
 	}
 	if o.Controllers == (Lag{}) {
 		o.Controllers = Lag{time.Millisecond, 30 * time.Millisecond}
@@ -98,6 +104,8 @@ func New(o Options, hook Hook) *Cluster {
 		clock:     clock{now: o.Start},
 		chance:    rand.New(rand.NewPCG(o.Seed, 0x6772657972656c65)),
 		workloads: map[string]*workload{},
+		services:  map[Ref]*endpoints{},
+		proxies:   proxies{map[Ref]*Object{}, map[Ref]*Object{}, map[string]*event{}},
 		behaviors: map[string]Behavior{},
 		parents:   map[string][]*Object{},
 		edited:    map[string]bool{},
@@ -195,6 +203,8 @@ func (c *Cluster) onEvent(e Event) {
 		c.parents[e.New.UID] = append(c.parents[e.New.UID], e.New)
 	}
 	c.onDeployment(e)
+	c.onService(e)
+	c.onRoute(e)
 	c.onOwned(e)
 	c.Metacontroller.observe(ch)
 }

@@ -20,6 +20,10 @@ func (c *Cluster) fork(s *Sync) *fork {
 	copied.Server = c.Server.fork()
 	copied.Metacontroller = newMetacontroller(copied, c.Metacontroller.hook)
 	copied.Metacontroller.seen = maps.Clone(c.Metacontroller.seen)
+	for k := range c.Metacontroller.related {
+		copied.Metacontroller.related[k] = &informer{kind: k, c: copied, objects: map[Ref]*Object{}}
+	}
+	copied.Metacontroller.listCaches()
 	f := &fork{c: copied}
 	copied.Server.watch = func(e Event) {
 		f.record = append(f.record, e.Ref().String())
@@ -32,12 +36,15 @@ func (c *Cluster) fork(s *Sync) *fork {
 }
 
 func (f *fork) show(ref Ref, o *Object) {
-	switch cache := f.c.Metacontroller.caches[ref.Kind]; {
-	case cache == nil:
-	case o == nil:
-		delete(cache.objects, ref)
-	default:
-		cache.objects[ref] = o
+	m := f.c.Metacontroller
+	for _, cache := range []*informer{m.caches[ref.Kind], m.related[ref.Kind]} {
+		switch {
+		case cache == nil:
+		case o == nil:
+			delete(cache.objects, ref)
+		default:
+			cache.objects[ref] = o
+		}
 	}
 }
 

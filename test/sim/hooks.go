@@ -31,6 +31,23 @@ func Product(body []byte, now time.Time) (Reply, error) {
 	return Reply{Status: http.StatusOK, Body: text}, nil
 }
 
+// Customize is the customize hook of GreyRelease called as a function.
+func Customize(body []byte, _ time.Time) (Reply, error) {
+	request, err := greyrelease.DecodeCustomize(body)
+	if err != nil {
+		return refusal(err), nil
+	}
+	response, err := greyrelease.Customize(request)
+	if err != nil {
+		return refusal(err), nil
+	}
+	text, err := response.Encode()
+	if err != nil {
+		return refusal(err), nil
+	}
+	return Reply{Status: http.StatusOK, Body: text}, nil
+}
+
 func refusal(err error) Reply {
 	var bad *composite.BadRequestError
 	var retry *composite.RetryError

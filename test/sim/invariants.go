@@ -86,7 +86,7 @@ func (b *bounds) blind(c *Cluster, s *Sync) bool {
 	if c.Metacontroller.mode != ServerSide || s.Parent == nil {
 		return false
 	}
-	for _, k := range []*Kind{ConfigMaps, Deployments} {
+	for _, k := range c.Metacontroller.childKinds() {
 		if view := s.Views[k]; view.Before(s.At) && !view.After(b.written[s.Parent.UID]) {
 			return true
 		}

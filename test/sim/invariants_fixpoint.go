@@ -85,7 +85,7 @@ func (f *fixpoint) checkSettles(c *Cluster, s *Sync) error {
 func (f *fixpoint) checkStatus(_ *Cluster, s *Sync) error {
 	last := f.last[s.Key]
 	f.last[s.Key] = s
-	if last == nil || !judged(s) || !judged(last) || !slices.Equal(last.Children, s.Children) {
+	if last == nil || !judged(s) || !judged(last) || !slices.Equal(last.Children, s.Children) || !slices.Equal(last.Related, s.Related) {
 		return nil
 	}
 	if last.Answer.Resync > 0 && !s.At.Truncate(time.Second).Equal(last.At.Truncate(time.Second)) {

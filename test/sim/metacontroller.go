@@ -48,12 +48,17 @@ type Metacontroller struct {
 	hook   Hook
 	mode   Mode
 	caches map[*Kind]*informer
-	queue  *queue
-	epoch  int                   // grows with each restart; older syncs die
-	seen   map[Ref]apply.Applied // server-side mode's memory
-	wishes map[string]*wish      // children decoded before, by parent and text
-	told   map[string]*told      // the last answer, by key
-	rested map[string]*rest      // syncs that had nothing to write, by key
+	// related are the caches of kinds that the customize hook asked for.
+	related map[*Kind]*informer
+	every   []*informer            // all caches
+	order   []*Kind                // the kinds of children, in the order in which they are managed
+	customs map[string]*customized // answers of the customize hook, by uid
+	queue   *queue
+	epoch   int                   // grows with each restart; older syncs die
+	seen    map[Ref]apply.Applied // server-side mode's memory
+	wishes  map[string]*wish      // children decoded before, by parent and text
+	told    map[string]*told      // the last answer, by key
+	rested  map[string]*rest      // syncs that had nothing to write, by key
 }
 
 // Faults are the shares of writes, 0 to 1, that go wrong in each way.
@@ -77,6 +82,8 @@ type Sync struct {
 	Key      string
 	Parent   *Object   // as cached
 	Children []*Object // as sent, by kind and name
+	Related  []*Object // as sent
+	rules    []rule    // by which they were found
 	Body     []byte
 	Reply    Reply
 	Answer   *Answer // nil if nothing was answered
@@ -120,6 +127,9 @@ func newMetacontroller(c *Cluster, hook Hook) *Metacontroller {
 	for _, k := range append([]*Kind{Releases}, c.options.Children...) {
 		m.caches[k] = &informer{kind: k, c: c, objects: map[Ref]*Object{}, handle: m.handle}
 	}
+	m.related = map[*Kind]*informer{}
+	m.order = orderOf(m.caches)
+	m.listCaches()
 	m.start()
 	return m
 }
@@ -130,6 +140,7 @@ func (m *Metacontroller) start() {
 	m.wishes = map[string]*wish{}
 	m.told = map[string]*told{}
 	m.rested = map[string]*rest{}
+	m.customs = map[string]*customized{}
 }
 
 // Restart ends the process in the middle of whatever it does and starts another.
@@ -157,10 +168,8 @@ func (m *Metacontroller) SetMode(mode Mode) {
 func (m *Metacontroller) reload(back time.Duration) {
 	m.queue.stop()
 	m.start()
-	for _, k := range kinds {
-		if cache := m.caches[k]; cache != nil {
-			cache.restart(back)
-		}
+	for _, cache := range m.every {
+		cache.restart(back)
 	}
 	for _, o := range m.caches[Releases].all() {
 		m.queue.add(o.Key())
@@ -170,15 +179,17 @@ func (m *Metacontroller) reload(back time.Duration) {
 // Freeze stops the cache of a kind for d.
 func (m *Metacontroller) Freeze(k *Kind, d time.Duration) {
 	m.c.logf("cache of %s frozen for %v", k.Resource, d)
-	m.caches[k].freeze(d)
+	for _, cache := range []*informer{m.caches[k], m.related[k]} {
+		if cache != nil {
+			cache.freeze(d)
+		}
+	}
 }
 
 // Thaw lets frozen caches go on.
 func (m *Metacontroller) Thaw() {
-	for _, k := range kinds {
-		if cache := m.caches[k]; cache != nil {
-			cache.freeze(0)
-		}
+	for _, cache := range m.every {
+		cache.freeze(0)
 	}
 }
 
@@ -188,17 +199,14 @@ func (m *Metacontroller) Waits(key string) bool {
 	if m.queue.pending(key) {
 		return true
 	}
-	for _, cache := range m.caches {
-		if len(cache.pending) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.every, func(i *informer) bool { return len(i.pending) > 0 })
 }
 
 func (m *Metacontroller) observe(ch change) {
-	if cache := m.caches[ch.Ref().Kind]; cache != nil {
-		cache.observe(ch)
+	for _, of := range []map[*Kind]*informer{m.caches, m.related} {
+		if cache := of[ch.Ref().Kind]; cache != nil {
+			cache.observe(ch)
+		}
 	}
 }
 
@@ -255,9 +263,15 @@ func (m *Metacontroller) sync(key string) {
 	}
 	m.Syncs++
 	s := &Sync{Number: m.Syncs, At: m.c.clock.now, Key: key, Parent: parent, Views: map[*Kind]time.Time{}}
-	for k, cache := range m.caches {
-		s.Views[k] = cache.behind()
+	for _, cache := range m.every {
+		s.Views[cache.kind] = cache.behind()
 	}
+	rules, err := m.customize(parent)
+	if err != nil {
+		m.finish(s, err)
+		return
+	}
+	s.rules, s.Related = rules, m.findRelated(parent, rules)
 	children, err := m.claim(s)
 	if err != nil {
 		m.finish(s, err)

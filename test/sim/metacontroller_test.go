@@ -19,8 +19,9 @@ type scripted struct {
 	report   string   // status.message
 	resync   float64
 
-	asked []map[string]any // the requests
-	times []time.Time
+	customs int              // calls of the customize hook
+	asked   []map[string]any // the requests
+	times   []time.Time
 }
 
 func (h *scripted) sync(body []byte, now time.Time) (Reply, error) {

@@ -32,6 +32,7 @@ type Pod struct {
 	Terminating bool
 	Reason      string // why it is not running: "Pending", "CrashLoopBackOff", "ImagePullBackOff"
 
+	number   int64
 	node     *node
 	set      *replicaSet
 	behavior Behavior
@@ -112,7 +113,7 @@ func (c *Cluster) makePod(s *replicaSet) error {
 	if used := c.podsIn(s.namespace); c.Quota > 0 && used >= c.Quota {
 		return fmt.Errorf("pods %q is forbidden: exceeded quota: pods, requested: pods=1, used: pods=%d, limited: pods=%d", name, used, c.Quota)
 	}
-	p := &Pod{Name: name, Created: c.clock.now, Reason: "Pending", set: s, behavior: c.behaviorOf(s.template)}
+	p := &Pod{Name: name, number: c.pods, Created: c.clock.now, Reason: "Pending", set: s, behavior: c.behaviorOf(s.template)}
 	s.pods = append(s.pods, p)
 	c.logf("pod %s created", p.Name)
 	c.schedule()
@@ -157,6 +158,7 @@ func (c *Cluster) schedule() {
 		}
 		bound++
 		p.node = up[c.chance.IntN(len(up))]
+		c.podMoved(p.set)
 		c.start(p)
 	}
 }
@@ -183,6 +185,7 @@ func (c *Cluster) becomeReady(p *Pod) {
 	p.Ready, p.ReadySince, p.Reason = true, c.clock.now, ""
 	c.logf("pod %s ready", p.Name)
 	c.wakeSet(p.set)
+	c.podMoved(p.set)
 	switch b := p.behavior; {
 	case b.CrashAfter > 0:
 		p.timer = c.clock.after(b.CrashAfter, func() {
@@ -207,6 +210,7 @@ func (c *Cluster) lose(p *Pod) {
 	c.lastLoss = c.clock.now
 	c.logf("pod %s not ready", p.Name)
 	c.wakeSet(p.set)
+	c.podMoved(p.set)
 }
 
 // terminate begins the end of a pod. From now on it does not count.
@@ -224,6 +228,7 @@ func (c *Cluster) terminate(p *Pod) {
 	}
 	p.timer = c.clock.after(grace, func() { c.vanish(p) })
 	c.wakeSet(p.set)
+	c.podMoved(p.set)
 }
 
 // vanish removes a pod, unless its node is lost: then nobody confirms its end.
@@ -235,6 +240,7 @@ func (c *Cluster) vanish(p *Pod) {
 	p.set.pods = slices.DeleteFunc(p.set.pods, func(q *Pod) bool { return q == p })
 	c.schedule()
 	c.wakeSet(p.set)
+	c.podMoved(p.set)
 }
 
 // LoseNode takes a node away: its pods are not ready at once and are replaced

@@ -64,7 +64,7 @@ func (s *Server) put(old *Object, ref Ref, tree map[string]any, owners []owner) 
 		uid = fmt.Sprintf("%08x-0000-4000-8000-%012x", s.uids, s.uids)
 		meta["uid"] = uid
 		meta["creationTimestamp"] = stamp(s.now())
-		if ref.Kind.status && ref.Kind != Services {
+		if ref.Kind.status {
 			tree = with(tree, "status", emptyStatus(ref.Kind))
 		}
 	} else {
@@ -93,8 +93,11 @@ func (s *Server) put(old *Object, ref Ref, tree map[string]any, owners []owner) 
 // emptyStatus is what a new object shows: a Deployment has an empty status, a
 // custom resource none.
 func emptyStatus(k *Kind) any {
-	if k == Deployments {
+	switch k {
+	case Deployments:
 		return map[string]any{}
+	case Services, Ingresses:
+		return map[string]any{"loadBalancer": map[string]any{}}
 	}
 	return nil
 }

@@ -20,6 +20,15 @@ func Deployment(name string) Ref { return Ref{Deployments, "default", name} }
 // ConfigMap names a ConfigMap in the namespace default.
 func ConfigMap(name string) Ref { return Ref{ConfigMaps, "default", name} }
 
+// Service names a Service in the namespace default.
+func Service(name string) Ref { return Ref{Services, "default", name} }
+
+// HTTPRoute names an HTTPRoute in the namespace default.
+func HTTPRoute(name string) Ref { return Ref{HTTPRoutes, "default", name} }
+
+// Ingress names an Ingress in the namespace default.
+func Ingress(name string) Ref { return Ref{Ingresses, "default", name} }
+
 // Parse reads an object from YAML. A namespace that is absent is "default".
 func Parse(text string) (map[string]any, error) {
 	data, err := utilyaml.YAMLToJSON([]byte(text))

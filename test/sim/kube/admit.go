@@ -25,6 +25,12 @@ func Admit(kind string, old, obj map[string]any) (map[string]any, error) {
 		return admitDeployment(old, obj)
 	case "ConfigMap":
 		return admitConfigMap(old, obj)
+	case "HTTPRoute":
+		return admitHTTPRoute(obj)
+	case "Ingress":
+		return admitIngress(obj)
+	case "Service":
+		return admitService(old, obj)
 	case "GreyRelease":
 		return admitRelease(obj)
 	}
