@@ -114,11 +114,12 @@ func (s *Stage) byCluster(verb string, args []string, _ string) (bool, error) {
 	case "capacity":
 		return true, withInt(args, func(n int64) error { s.Fit(int(n)); return nil })
 	case "freeze":
-		kinds := map[string]*sim.Kind{"deployments": sim.Deployments, "configmaps": sim.ConfigMaps, "releases": sim.Releases}
-		if len(args) != 2 || kinds[args[0]] == nil {
+		if len(args) != 2 || resources[args[0]] == nil {
 			return true, errWords
 		}
-		return true, withDuration(args[1:], func(d time.Duration) error { m.Freeze(kinds[args[0]], d); return nil })
+		return true, withDuration(args[1:], func(d time.Duration) error { m.Freeze(resources[args[0]], d); return nil })
+	case "gateway":
+		return true, s.gateway(args)
 	case "thaw":
 		m.Thaw()
 		return true, nil
@@ -191,6 +192,10 @@ func (s *Stage) byEye(verb string, args []string, _ string) (bool, error) {
 			s.printed = append(s.printed, fmt.Sprintf("%s revision %s track %s version %s", d.Name, d.Label(numberLabel),
 				d.Label("greyrelease.example.com/track"), d.Annotation("greyrelease.example.com/version")))
 		}
+	case "services":
+		s.printed = append(s.printed, s.services()...)
+	case "shares":
+		s.printed = append(s.printed, s.shares())
 	case "mark":
 		s.mark()
 	case "expect":
@@ -262,8 +267,8 @@ func (s *Stage) obey(verb string) error {
 	return fmt.Errorf("the message prints no line for %s", verb)
 }
 
-// child names an object: deployment N, snapshot N, record, release, or named and
-// the name of a Deployment. What is left of the words comes back.
+// child names an object: deployment N, snapshot N, service N or its name, httproute
+// or ingress with a name, record, release, or named and the name of a Deployment. What is left of the words comes back.
 func (s *Stage) child(args []string) (sim.Ref, []string, error) {
 	switch {
 	case len(args) >= 2 && args[0] == "deployment":
@@ -276,6 +281,12 @@ func (s *Stage) child(args []string) (sim.Ref, []string, error) {
 		return sim.ConfigMap(snapshotPrefix + args[1]), args[2:], nil
 	case len(args) >= 2 && args[0] == "named":
 		return sim.Deployment(args[1]), args[2:], nil
+	case len(args) >= 2 && args[0] == "service":
+		return sim.Service(s.serviceName(args[1])), args[2:], nil
+	case len(args) >= 2 && args[0] == "httproute":
+		return sim.HTTPRoute(args[1]), args[2:], nil
+	case len(args) >= 2 && args[0] == "ingress":
+		return sim.Ingress(args[1]), args[2:], nil
 	case len(args) >= 1 && args[0] == "record":
 		return sim.ConfigMap("web-rollout"), args[1:], nil
 	case len(args) >= 1 && args[0] == "release":
@@ -304,7 +315,7 @@ func (s *Stage) relabel() error {
 	if err != nil {
 		return err
 	}
-	for _, k := range []*sim.Kind{sim.ConfigMaps, sim.Deployments} {
+	for _, k := range []*sim.Kind{sim.ConfigMaps, sim.Deployments, sim.HTTPRoutes, sim.Ingresses, sim.Services} {
 		for _, child := range s.Server.List(k) {
 			if child.Controller() != nil {
 				continue

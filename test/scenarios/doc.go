@@ -12,7 +12,9 @@
 // same way in both apply modes unless a line "modes: dynamic" or "modes: ssa"
 // below the comment says for which one it is. A line "controllers: 3s" there
 // makes the controllers of Kubernetes, the garbage collector among them, take
-// that long instead of 10 ms. All rules of the simulator are checked throughout.
+// that long instead of 10 ms. "kinds: httproutes ingresses endpointslices" is for an
+// installation whose overlays have those too. All rules of the simulator are checked
+// throughout.
 //
 // What people and other programs do:
 //
@@ -24,7 +26,8 @@
 //	obey promote             runs the line that the message prints for promote, abort or retry
 //	poke 50 30s              changes an annotation of the release 50 times, every 30 seconds
 //	delete release|status|record|deployment N|snapshot N|named NAME [Background|Foreground|Orphan]
-//	patch deployment N|snapshot N|record|named NAME {...}
+//	delete service N|service NAME|httproute NAME|ingress NAME
+//	patch deployment N|snapshot N|record|named NAME|service N|httproute NAME|ingress NAME {...}
 //	hand-scale N 5           scales the Deployment of revision N
 //	rollout-restart N        kubectl rollout restart of that Deployment
 //	object {...}             applies any object
@@ -37,7 +40,10 @@
 //	turn V ready=5s ...      the same, and those that run start anew
 //	kill-pods N 2            deletes pods of revision N
 //	lose-node 1, return-node 1, quota 12, capacity 12
-//	freeze deployments|configmaps|releases 30s, thaw
+//	freeze deployments|configmaps|releases|services|... 30s, thaw
+//	gateway program=2s status=5s refuse=REASON silent other=accepts|refuses
+//	                         how long proxies take to go by a route and the gateway to report, and what it
+//	                         and another gateway report; gateway alone is as in the beginning
 //	faults lost=0.3 answered=0.1 conflict=0.2; faults alone ends them
 //	hook down|up
 //	restart [20s]            of Metacontroller, with caches that old
@@ -53,6 +59,9 @@
 //
 // What is looked at:
 //
+//	shares                   how the requests divide: at the route, with the headers, at the root Service and at
+//	                         the preview, by revision; with spec.traffic each line shows it
+//	services                 the Services and what they select
 //	show                     time, phase, batch, each revision's pods asked for, ready and available, weight, message;
 //	                         the kubectl line that gives a command is shown as [promote 2.1@4]
 //	line                     the same without the message
@@ -61,5 +70,7 @@
 //	                         events and syncs
 //	expect asked.2=3 ...     fields of status, condition.Ready, reason.Ready, asked, ready and available (of all or
 //	                         of a revision), new-pods.N, lowest, highest, writes, events, syncs, snapshots,
+//	                         share.N, share.headers.N, share.root.N and share.preview.N (in percent), lost (the
+//	                         largest share of requests since the mark that nobody answered), services,
 //	                         deployments, message~"text", last-command~"text", quiet; with = != >= <= ~ !~
 package scenarios

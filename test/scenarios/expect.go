@@ -110,6 +110,8 @@ func (s *Stage) value(field string) (string, error) {
 		return s.count(arg, readyPods), nil
 	case name == "available":
 		return s.count(arg, availablePods), nil
+	case name == "share":
+		return s.share(arg), nil
 	case name == "new-pods":
 		return s.newPods(arg), nil
 	case name == "condition" || name == "reason":
@@ -131,6 +133,14 @@ func (s *Stage) measured(field string, o *sim.Object) (string, error) {
 			n += k
 		}
 		return fmt.Sprint(n), nil
+	case "lost":
+		return fmt.Sprintf("%.3g", s.since.lost), nil
+	case "services":
+		var list []string
+		for _, o := range s.Server.List(sim.Services) {
+			list = append(list, s.shortName(o))
+		}
+		return strings.Join(list, ","), nil
 	case "events":
 		return fmt.Sprint(len(s.Metacontroller.Events) - s.since.events), nil
 	case "syncs":

@@ -11,6 +11,7 @@ type Story struct {
 	Head   []string      // comments and settings before the first block
 	Modes  []string      // apply modes it is for; empty means both
 	Slow   time.Duration // how long the controllers of Kubernetes take; 0 means a moment
+	Kinds  []string      // resources beside those that every installation knows
 	Blocks []Block
 }
 
@@ -58,6 +59,8 @@ func Parse(text string) (*Story, error) {
 		switch name {
 		case "modes":
 			s.Modes = strings.Fields(value)
+		case "kinds":
+			s.Kinds = strings.Fields(value)
 		case "controllers":
 			d, err := time.ParseDuration(value)
 			if err != nil {
@@ -71,7 +74,7 @@ func Parse(text string) (*Story, error) {
 
 // setting tells whether a line sets up the cluster.
 func setting(line string) bool {
-	return strings.HasPrefix(line, "modes: ") || strings.HasPrefix(line, "controllers: ")
+	return strings.HasPrefix(line, "modes: ") || strings.HasPrefix(line, "controllers: ") || strings.HasPrefix(line, "kinds: ")
 }
 
 // paragraph is a run of lines without an empty one.

@@ -31,7 +31,11 @@ func (s *Stage) state() string {
 	if progress == "" {
 		progress = "-"
 	}
-	return fmt.Sprintf("%-11s %4s  %s  weight %d", phase, progress, s.pods(), o.Int("status", "canaryWeight"))
+	text := fmt.Sprintf("%-11s %4s  %s  weight %d", phase, progress, s.pods(), o.Int("status", "canaryWeight"))
+	if apply.Object(o.Tree, "spec", "traffic") != nil {
+		text += "  " + s.shares()
+	}
+	return text
 }
 
 func (s *Stage) pods() string {

@@ -13,6 +13,7 @@ import (
 // The product's names that users know.
 const (
 	numberLabel    = "greyrelease.example.com/number"
+	revisionLabel  = "greyrelease.example.com/revision"
 	commandName    = "greyrelease.example.com/command"
 	snapshotPrefix = "web-rev-"
 )
@@ -32,16 +33,26 @@ type Stage struct {
 type period struct {
 	pods            map[string]bool
 	lowest, highest int64
+	lost            float64 // the largest share of requests that nobody answered
 	writes          map[string]int
 	syncs, events   int
 }
 
 // NewStage makes a cluster on which every delay is the same and every rule is
 // checked. slow is how long the controllers of Kubernetes take, 0 for a moment.
-func NewStage(mode sim.Mode, slow time.Duration) *Stage {
+// kinds are the resources that the overlays of the installation add.
+func NewStage(mode sim.Mode, slow time.Duration, kinds ...string) *Stage {
 	ms := time.Millisecond
-	fixed := func(d time.Duration) sim.Lag { return sim.Lag{Min: d, Max: d} }
-	c := sim.New(sim.Options{Seed: 1, Mode: mode, Controllers: fixed(max(slow, 10*ms)), Caches: fixed(5 * ms)}, sim.Product)
+	o := sim.Options{Seed: 1, Mode: mode, Controllers: fixed(max(slow, 10*ms)), Caches: fixed(5 * ms)}
+	o.Children = []*sim.Kind{sim.ConfigMaps, sim.Deployments, sim.Services}
+	for _, name := range kinds {
+		if name == sim.EndpointSlices.Resource {
+			o.Customize = sim.Customize
+		} else {
+			o.Children = append(o.Children, resources[name])
+		}
+	}
+	c := sim.New(o, sim.Product)
 	s := &Stage{Cluster: c, Release: sim.Release("web"), written: map[string]int{}}
 	s.Checks = append(sim.Invariants(c), sim.Check{Name: "story", Wrote: s.wrote, Answered: func(_ *sim.Cluster, sync *sim.Sync) error {
 		s.Last = sync
@@ -49,6 +60,14 @@ func NewStage(mode sim.Mode, slow time.Duration) *Stage {
 	}})
 	s.mark()
 	return s
+}
+
+func fixed(d time.Duration) sim.Lag { return sim.Lag{Min: d, Max: d} }
+
+// resources are the kinds by the names that commands use.
+var resources = map[string]*sim.Kind{
+	"configmaps": sim.ConfigMaps, "deployments": sim.Deployments, "endpointslices": sim.EndpointSlices,
+	"httproutes": sim.HTTPRoutes, "ingresses": sim.Ingresses, "releases": sim.Releases, "services": sim.Services,
 }
 
 // Play runs a story and returns what each block printed.
@@ -82,6 +101,12 @@ func (s *Stage) mark() {
 func (s *Stage) measure() {
 	s.since.lowest = min(s.since.lowest, s.total(availablePods))
 	s.since.highest = max(s.since.highest, s.total(askedPods))
+	if len(s.Server.List(sim.Services)) == 0 {
+		return
+	}
+	if split := s.Splits(s.Release)[s.entrance()]; split != nil {
+		s.since.lost = max(s.since.lost, split.Lost)
+	}
 }
 
 func askedPods(w *sim.Workload) int64     { return w.Asked }

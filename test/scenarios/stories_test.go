@@ -49,7 +49,7 @@ func tell(t *testing.T, file string) {
 		if len(story.Modes) > 0 && !slices.Contains(story.Modes, string(mode)) {
 			continue
 		}
-		got, err := NewStage(mode, story.Slow).Play(story)
+		got, err := NewStage(mode, story.Slow, story.Kinds...).Play(story)
 		if err != nil {
 			t.Errorf("%s in mode %s: %v", file, mode, err)
 			continue

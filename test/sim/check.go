@@ -12,6 +12,19 @@ type Check struct {
 	Wrote func(c *Cluster, s *Sync, w Write) error
 	// Synced is called at the end of each sync.
 	Synced func(c *Cluster, s *Sync) error
+	// Passed is called after everything that happens.
+	Passed func(c *Cluster) error
+}
+
+func (c *Cluster) passed() {
+	for _, check := range c.Checks {
+		if check.Passed == nil {
+			continue
+		}
+		if err := check.Passed(c); err != nil {
+			c.fail(fmt.Errorf("%s: at %s: %w", check.Name, stamp(c.clock.now), err))
+		}
+	}
 }
 
 func (c *Cluster) answered(s *Sync) {

@@ -73,9 +73,12 @@ type Cluster struct {
 	lastLoss  time.Time            // when pods were last lost through no write of ours
 	lastHand  time.Time            // when somebody last laid hands on a child
 	edited    map[string]bool      // uids of children that somebody edited
-	refused   map[edition]bool
-	failure   error
-	trace     func(string)
+	roads     int64                // grows with each change of where requests go
+	// lastRouting is when the part of a spec that is about requests last changed.
+	lastRouting time.Time
+	refused     map[edition]bool
+	failure     error
+	trace       func(string)
 }
 
 // change is an event with its time.
@@ -150,6 +153,7 @@ func (c *Cluster) Until(d time.Duration, holds func() bool) (bool, error) {
 		}
 		c.pace(at)
 		c.clock.step()
+		c.passed()
 		if c.Look != nil {
 			c.Look()
 		}
@@ -199,6 +203,12 @@ func (c *Cluster) fail(err error) {
 func (c *Cluster) onEvent(e Event) {
 	ch := change{c.clock.now, e}
 	c.history = append(c.history, ch)
+	if routes(e.Ref().Kind) {
+		c.roads++
+	}
+	if e.Old != nil && e.New != nil && e.New.Kind == Releases && reroutes(e) {
+		c.lastRouting = c.clock.now
+	}
 	if e.New != nil && e.New.Kind == Releases {
 		c.parents[e.New.UID] = append(c.parents[e.New.UID], e.New)
 	}

@@ -48,6 +48,7 @@ func (c *Cluster) podMoved(set *replicaSet) {
 	if len(c.services) == 0 {
 		return
 	}
+	c.roads++
 	for _, s := range c.allEndpoints() {
 		o := c.Server.Get(s.ref)
 		if s.ref.Namespace == set.namespace && o != nil && matches(apply.Object(o.Tree, "spec", "selector"), set.labels) {
@@ -121,6 +122,7 @@ func (c *Cluster) syncEndpoints(s *endpoints) {
 		return
 	}
 	s.ready = ready
+	c.roads++
 	c.logf("service %s has %d ready endpoints of %d", o.Name, len(ready), len(list))
 }
 

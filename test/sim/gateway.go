@@ -51,6 +51,7 @@ func (c *Cluster) onRoute(e Event) {
 			c.clock.after(c.lag(c.gatewayLag(c.Gateway.Program)), func() {
 				if c.Server.Get(ref) == nil {
 					delete(c.proxies.routes, ref)
+					c.roads++
 					c.logf("proxies drop the route %s", ref.Name)
 				}
 			})
@@ -82,6 +83,7 @@ func (c *Cluster) program(version *Object) {
 		accepted := c.Gateway.Refuse == ""
 		if accepted {
 			c.proxies.routes[version.Ref] = now
+			c.roads++
 			c.logf("proxies go by route %s generation %d", now.Name, now.generation)
 		}
 		c.clock.after(c.lag(c.gatewayLag(c.Gateway.Status)), func() {
@@ -172,6 +174,7 @@ func (c *Cluster) reloadLater(namespace string) {
 	}
 	c.proxies.reload[namespace] = c.clock.after(c.lag(c.gatewayLag(c.Gateway.Program)), func() {
 		delete(c.proxies.reload, namespace)
+		c.roads++
 		maps.DeleteFunc(c.proxies.ingresses, func(ref Ref, _ *Object) bool { return ref.Namespace == namespace })
 		for _, o := range c.Server.List(Ingresses) {
 			if o.Namespace == namespace {

@@ -25,6 +25,7 @@ func Invariants(c *Cluster) []Check {
 	t := &templates{first: map[string]map[string]any{}}
 	b := &bounds{parents: map[int64]*Object{}, written: map[string]time.Time{}, guessed: map[string]bool{}}
 	g := &gates{bounds: b, releases: map[string]*gated{}}
+	r := newRoads(b, g)
 	return []Check{
 		{Name: "replies", Answered: checkReply, Synced: checkError},
 		{Name: "limits", Wrote: b.note},
@@ -37,6 +38,11 @@ func Invariants(c *Cluster) []Check {
 		{Name: "I8", Answered: checkDecision, Wrote: t.check},
 		{Name: "status", Answered: f.checkStatus},
 		{Name: "I13", Answered: g.check, Wrote: g.note},
+		{Name: "requests", Answered: r.note, Passed: r.checkInstant},
+		{Name: "weights sum to 100", Answered: checkSums},
+		{Name: "weights", Wrote: r.checkWeights},
+		{Name: "Services", Answered: checkServices, Wrote: checkNeverRepointed},
+		{Name: "I3 for requests", Wrote: r.checkRemoval},
 	}
 }
 
@@ -53,7 +59,11 @@ func limitsOf(parent, valid *Object) limits {
 	if surge == 0 && unavailable == 0 {
 		unavailable = 1
 	}
-	return limits{replicas, replicas - min(unavailable, replicas), replicas + surge}
+	l := limits{replicas, replicas - min(unavailable, replicas), replicas + surge}
+	if routingOf(valid).splits() {
+		l.ceiling += replicas // the version that requests are leaving is kept
+	}
+	return l
 }
 
 // judge remembers which generations of a spec the hook took for valid and which

@@ -149,6 +149,7 @@ func checkDrops(_ *Cluster, s *Sync) error {
 		case listed[o.Ref] || o.Deleting() || twice[o.Label(numberLabel)] && o.Int("spec", "replicas") == 0:
 		case o.Kind == Deployments && o.Int("spec", "replicas") > 0:
 			return fmt.Errorf("%s with %d pods asked for is left out", o.Ref, o.Int("spec", "replicas"))
+		case routes(o.Kind): // see checkServices
 		case o.Label(numberLabel) != "" && kept[o.Label(numberLabel)]:
 			return fmt.Errorf("%s of a revision that is live is left out", o.Ref)
 		case o.Kind == ConfigMaps && pin > 0 && o.Label(numberLabel) == fmt.Sprint(pin):

@@ -280,6 +280,7 @@ func contentOf(parent *Object) string {
 type stop struct {
 	size     int64
 	share    float64
+	weight   int64
 	soak     time.Duration
 	approval bool
 }
@@ -292,17 +293,33 @@ func planOf(parent *Object) []stop {
 	var plan []stop
 	add := func(b stop) {
 		b.size = min(b.size, replicas)
+		if b.weight < 0 {
+			b.weight = (200*b.size + replicas) / max(2*replicas, 1)
+		}
 		if n := len(plan); n > 0 && b.size <= plan[n-1].size {
 			last := &plan[n-1]
-			last.soak, last.approval = max(last.soak, b.soak), last.approval || b.approval
+			last.soak, last.approval, last.weight = max(last.soak, b.soak), last.approval || b.approval, max(last.weight, b.weight)
 			return
 		}
 		plan = append(plan, b)
 	}
+	if tree["strategy"] == "BlueGreen" {
+		b := stop{size: replicas, share: 1, soak: soak}
+		if list := apply.List(tree, "batches"); len(list) > 0 {
+			b.approval = apply.Field(list[0], "approval") == true
+			if apply.Field(list[0], "soakSeconds") != nil {
+				b.soak = time.Duration(number(list[0], "soakSeconds")) * time.Second
+			}
+		}
+		return []stop{b}
+	}
 	if list := apply.List(tree, "batches"); len(list) > 0 {
 		for _, item := range list {
 			m, _ := item.(map[string]any)
-			b := stop{size: scaled(m["replicas"], replicas, true, "0"), soak: soak, approval: m["approval"] == true}
+			b := stop{size: scaled(m["replicas"], replicas, true, "0"), weight: -1, soak: soak, approval: m["approval"] == true}
+			if m["weight"] != nil {
+				b.weight = number(m, "weight")
+			}
 			b.share = float64(b.size) / float64(max(replicas, 1))
 			if _, ok := m["replicas"].(string); ok {
 				b.share = float64(scaled(m["replicas"], 100, true, "0")) / 100
@@ -321,11 +338,11 @@ func planOf(parent *Object) []stop {
 	at := int64(0)
 	if weight := number(tree, "canaryWeight"); weight > 0 {
 		at = max(1, (replicas*weight+99)/100)
-		add(stop{size: at, share: float64(weight) / 100, soak: soak})
+		add(stop{size: at, share: float64(weight) / 100, weight: weight, soak: soak})
 	}
 	for at < replicas {
 		at = min(at+step, replicas)
-		add(stop{size: at, share: float64(at) / float64(replicas), soak: soak})
+		add(stop{size: at, share: float64(at) / float64(replicas), weight: -1, soak: soak})
 	}
 	return plan
 }

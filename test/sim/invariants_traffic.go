@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"greyrelease.example.com/test/sim/apply"
+)
+
+// reaction is how long a release may take to lead requests away from pods that
+// were lost through no doing of its own: it learns of it, has the route changed,
+// and may wait for a change before that to be reported on, which it does for at
+// most 30 s.
+const reaction = 60 * time.Second
+
+// drain is how long any version is kept after its last request, at least, where
+// the spec does not say less.
+const drain = 10 * time.Second
+
+// roads holds the rules about requests.
+type roads struct {
+	bounds  *bounds
+	gates   *gates
+	version int64 // of what the proxies go by, when it was looked at last
+
+	lived   map[string]bool               // by uid and entrance, whether somebody has answered there
+	outages map[string]*outage            // by uid, entrance and Service
+	led     map[string]map[string]string  // by uid: the revisions requests are led to, and how
+	until   map[string]time.Time          // by uid and hash: when a revision was left by requests
+	written map[string]map[string]float64 // by uid: the weights as we wrote them last
+	stables map[string][2]int64           // by uid: the stable revision and the one before it
+}
+
+// outage is a share of requests for which nobody is there.
+type outage struct {
+	Flow
+	since   time.Time
+	base    time.Time // since when nothing excuses it any more
+	excused bool
+}
+
+func newRoads(b *bounds, g *gates) *roads {
+	return &roads{
+		bounds: b, gates: g, version: -1,
+		lived: map[string]bool{}, outages: map[string]*outage{}, led: map[string]map[string]string{},
+		until: map[string]time.Time{}, written: map[string]map[string]float64{}, stables: map[string][2]int64{},
+	}
+}
+
+// checkInstant looks at where requests go after everything that happens.
+func (r *roads) checkInstant(c *Cluster) error {
+	if c.roads == 0 {
+		return nil
+	}
+	if c.roads != r.version {
+		r.version = c.roads
+		for _, parent := range c.Server.List(Releases) {
+			if err := r.look(c, parent); err != nil {
+				return err
+			}
+		}
+	}
+	return r.judge(c)
+}
+
+func (r *roads) look(c *Cluster, parent *Object) error {
+	if apply.Object(parent.Tree, "spec", "traffic") == nil {
+		return nil
+	}
+	led := c.ledTo(parent)
+	for hash := range r.led[parent.UID] {
+		if led[hash] == "" {
+			r.until[parent.UID+hash] = c.clock.now
+		}
+	}
+	r.led[parent.UID] = led
+	r.findOutages(c, parent)
+	return r.checkShares(c, parent)
+}
+
+// findOutages opens an outage for each flow that nobody answers, and for each
+// entrance that was there and is not; it closes those that are over.
+func (r *roads) findOutages(c *Cluster, parent *Object) {
+	dead := map[string]Flow{}
+	there := map[string]bool{}
+	for _, f := range c.Flows(parent.Ref) {
+		there[f.Entrance] = true
+		key := parent.UID + f.Entrance
+		if c.alive(parent.Namespace, f.Service) {
+			r.lived[key] = true
+		} else if r.lived[key] {
+			dead[key+f.Service] = f
+		}
+	}
+	routing := routingOf(parent)
+	for entrance, wanted := range map[string]bool{EntranceRoute: routing.routed, EntranceRoot: true, EntrancePreview: false, EntranceHeaders: false} {
+		key := parent.UID + entrance
+		if wanted && r.lived[key] && !there[entrance] {
+			dead[key] = Flow{entrance, "", 100}
+		}
+		if !wanted && !there[entrance] {
+			delete(r.lived, key)
+		}
+	}
+	for key := range r.outages {
+		if _, still := dead[key]; !still && key[:len(parent.UID)] == parent.UID {
+			delete(r.outages, key)
+		}
+	}
+	for key, f := range dead {
+		if r.outages[key] == nil {
+			c.logf("nobody answers at %s %s", f.Entrance, f.Service)
+			r.outages[key] = &outage{Flow: f, since: c.clock.now, base: c.clock.now}
+		}
+	}
+}
+
+// judge: at every instant the share of the requests that nobody is there for is
+// 0, as long as some pod of the release is ready. What breaks through no doing of
+// the release is excused for the time of a reaction.
+func (r *roads) judge(c *Cluster) error {
+	for _, key := range sorted(r.outages) {
+		o := r.outages[key]
+		parent := c.byUID(o.uid(key))
+		if parent == nil || parent.Deleting() {
+			delete(r.outages, key)
+			continue
+		}
+		if c.troubled(o.since) || !c.anyReady(parent) {
+			o.excused = true
+		}
+		if o.excused && (c.hampered() || !c.anyReady(parent)) {
+			o.base = c.clock.now
+		}
+		if o.Entrance == EntranceRoot && routingOf(parent).routed && o.excused {
+			continue // it selects the stable revision and nothing else
+		}
+		limit := reaction + c.Gateway.Program.Max + c.Gateway.Status.Max
+		for _, trouble := range []time.Time{c.lastLoss, c.lastHand, c.lastRouting} {
+			if trouble.After(o.base) {
+				o.base = trouble
+			}
+		}
+		if !o.excused || c.Since(o.base) > limit {
+			return fmt.Errorf("%.3g%% of the requests at %s are led to %q, which has no ready endpoint, since %s", o.Percent, o.Entrance, o.Service, stamp(o.since))
+		}
+	}
+	return nil
+}
+
+// uid is the part of an outage's key that names the release.
+func (o *outage) uid(key string) string {
+	return key[:len(key)-len(o.Entrance)-len(o.Service)]
+}
+
+func sorted[T any](m map[string]T) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// troubled tells whether pods were lost, or somebody laid hands on something,
+// shortly before an instant or since.
+func (c *Cluster) troubled(t time.Time) bool {
+	t = t.Add(-reaction - c.Gateway.Program.Max - c.Gateway.Status.Max)
+	return c.lastLoss.After(t) || c.lastHand.After(t) || c.lastRouting.After(t)
+}
+
+// hampered tells whether something keeps the release from reacting.
+func (c *Cluster) hampered() bool {
+	m := c.Metacontroller
+	frozen := slices.ContainsFunc(m.every, func(i *informer) bool { return i.frozen.After(c.clock.now) })
+	return frozen || m.Down || m.Faults != (Faults{}) || c.Server.Refuse != nil || c.Gateway.Refuse != ""
+}
+
+func (c *Cluster) anyReady(parent *Object) bool {
+	for _, d := range c.deployments(parent.UID) {
+		if c.Workload(d.Ref).Ready > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// checkShares: where stable is scaled with the batches, no version has a larger
+// share of the requests than of the pods, by more than one percent and what
+// rounding to whole percents takes.
+func (r *roads) checkShares(c *Cluster, parent *Object) error {
+	routing := routingOf(c.lastValid(parent))
+	replicas := parent.Int("spec", "replicas")
+	if !routing.routed || routing.keeps || replicas == 0 || c.troubled(c.clock.now) || c.hampered() {
+		return nil
+	}
+	by, all := c.availableBy(parent)
+	if all == 0 {
+		return nil
+	}
+	for _, f := range c.Flows(parent.Ref) {
+		hash := f.Service[min(len(parent.Name)+1, len(f.Service)):]
+		ready := 100 * float64(by[hash]) / float64(min(replicas, all))
+		if f.Entrance == EntranceRoute && f.Percent > math.Ceil(ready)+1 {
+			return fmt.Errorf("%.3g%% of the requests are led to %s, whose %d of %d pods can serve %.3g%%", f.Percent, f.Service, by[hash], replicas, ready)
+		}
+	}
+	return nil
+}
