@@ -23,6 +23,7 @@ func DecodeSync[P, C any](data []byte) (*SyncRequest[P, C], error) {
 		Controller Controller               `json:"controller"`
 		Parent     *P                       `json:"parent"`
 		Children   map[string]map[string]*C `json:"children"`
+		Related    map[string]map[string]*C `json:"related"`
 		Finalizing bool                     `json:"finalizing"`
 	}
 	if err := unmarshal(data, &wire); err != nil {
@@ -34,23 +35,40 @@ func DecodeSync[P, C any](data []byte) (*SyncRequest[P, C], error) {
 	if wire.Children == nil {
 		return nil, badRequest("sync", errors.New("children is missing"))
 	}
-	children := make(map[string]map[string]C, len(wire.Children))
-	for _, kind := range slices.Sorted(maps.Keys(wire.Children)) {
-		group := wire.Children[kind]
-		children[kind] = make(map[string]C, len(group))
-		for _, key := range slices.Sorted(maps.Keys(group)) {
-			if group[key] == nil {
-				return nil, badRequest("sync", fmt.Errorf("children[%q][%q] is null", kind, key))
-			}
-			children[kind][key] = *group[key]
-		}
+	children, err := objects("children", wire.Children)
+	if err != nil {
+		return nil, badRequest("sync", err)
+	}
+	related, err := objects("related", wire.Related)
+	if err != nil {
+		return nil, badRequest("sync", err)
 	}
 	return &SyncRequest[P, C]{
 		Controller: wire.Controller,
 		Parent:     *wire.Parent,
 		Children:   children,
+		Related:    related,
 		Finalizing: wire.Finalizing,
 	}, nil
+}
+
+// objects refuses a null where an object should be.
+func objects[C any](field string, groups map[string]map[string]*C) (map[string]map[string]C, error) {
+	if groups == nil {
+		return nil, nil
+	}
+	out := make(map[string]map[string]C, len(groups))
+	for _, kind := range slices.Sorted(maps.Keys(groups)) {
+		group := groups[kind]
+		out[kind] = make(map[string]C, len(group))
+		for _, key := range slices.Sorted(maps.Keys(group)) {
+			if group[key] == nil {
+				return nil, fmt.Errorf("%s[%q][%q] is null", field, kind, key)
+			}
+			out[kind][key] = *group[key]
+		}
+	}
+	return out, nil
 }
 
 // DecodeCustomize reads a request to the customize hook. The only error is a

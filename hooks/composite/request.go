@@ -6,8 +6,8 @@ import (
 )
 
 // SyncRequest is what Metacontroller posts to the sync and finalize hooks.
-// P and C are the types of the parent and of one child: a child type holds
-// what is needed of all child kinds, or decodes itself by kind. Whatever they
+// P and C are the types of the parent and of one child or related object: a
+// child type holds what is needed of all kinds, or decodes itself by kind. Whatever they
 // have no field for is skipped.
 type SyncRequest[P, C any] struct {
 	Controller Controller
@@ -16,6 +16,9 @@ type SyncRequest[P, C any] struct {
 	// a key that means nothing. Every child kind that the controller was given
 	// has a group, which may be empty.
 	Children map[string]map[string]C
+	// Related are the objects that the customize hook asked for, in groups like
+	// those of Children. It is nil without that hook.
+	Related map[string]map[string]C
 	// Finalizing is set on calls to the finalize hook.
 	Finalizing bool
 }
@@ -30,8 +33,12 @@ func (r *SyncRequest[P, C]) Kinds() []string {
 // All returns the children of one group, in the order of their keys, so that
 // the same request always gives the same list. The list is the caller's; what
 // it shows is shared with the request.
-func (r *SyncRequest[P, C]) All(kind string) []C {
-	group := r.Children[kind]
+func (r *SyncRequest[P, C]) All(kind string) []C { return all(r.Children[kind]) }
+
+// AllRelated is All for related objects.
+func (r *SyncRequest[P, C]) AllRelated(kind string) []C { return all(r.Related[kind]) }
+
+func all[C any](group map[string]C) []C {
 	all := make([]C, 0, len(group))
 	for _, key := range slices.Sorted(maps.Keys(group)) {
 		all = append(all, group[key])

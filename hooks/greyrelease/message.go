@@ -18,6 +18,7 @@ func (a *answer) message(s *GreyReleaseStatus, v rollout.View) string {
 	parts := []string{a.headline(v)}
 	if r := a.record; r != nil && s.Phase != PhaseInvalid {
 		parts = append(parts, a.trouble(r)...)
+		parts = append(parts, a.routeNotes(r)...)
 		if a.wish.Pin.Number != 0 && r.Pin == a.wish.Pin.Number {
 			parts = append(parts, fmt.Sprintf("pinned to revision %d by spec.rollbackTo: remove the field to release other versions again", r.Pin))
 			parts = append(parts, a.pinWarning(r)...)

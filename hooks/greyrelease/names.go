@@ -22,8 +22,8 @@ const (
 	// AnnotationVersion is the targetVersion: on Deployments and snapshots. A tag
 	// or digest is no legal label value.
 	AnnotationVersion = history.VersionAnnotation
-	// AnnotationDecision says under which record and when a Deployment's replicas
-	// were last decided.
+	// AnnotationDecision says under which record and when a Deployment's replicas, or
+	// where a route leads, were last decided.
 	AnnotationDecision = history.Prefix + "decision"
 	// AnnotationFailed marks the Deployment of a revision that failed, so that it
 	// is not tried again even if the record is lost.
@@ -41,6 +41,11 @@ const (
 const (
 	kindDeployment = "Deployment.apps/v1"
 	kindConfigMap  = "ConfigMap.v1"
+	kindService    = "Service.v1"
+	kindHTTPRoute  = "HTTPRoute.gateway.networking.k8s.io/v1"
+	kindIngress    = "Ingress.networking.k8s.io/v1"
+	// kindEndpointSlice is one of related objects.
+	kindEndpointSlice = "EndpointSlice.discovery.k8s.io/v1"
 )
 
 // deploymentName is <release>-<hash>: at most 52 + 1 + 10 characters, so that it
@@ -54,6 +59,18 @@ func snapshotName(release string, number int64) string {
 
 // recordName is <release>-rollout.
 func recordName(release string) string { return release + "-rollout" }
+
+// revisionServiceName is <release>-<hash>, as of the Deployment whose pods the
+// Service selects.
+func revisionServiceName(release, hash string) string { return deploymentName(release, hash) }
+
+// previewName is the Service of a BlueGreen release's new version. No hash is
+// "preview", so that it is no revision's.
+func previewName(release string) string { return release + "-preview" }
+
+// canaryIngressName is the Ingress beside the main one, which is called like the
+// release.
+func canaryIngressName(release string) string { return release + "-canary" }
 
 // selector selects the pods of one revision.
 func selector(release, hash string) map[string]string {

@@ -35,6 +35,7 @@ type observation struct {
 	deployments map[int64]*Child // by revision number
 	identity    map[int64]rollout.Revision
 	numbers     []int64 // of deployments, ascending
+	routes
 	// foreign are children of ours by label only: kept, and said so.
 	foreign []Child
 	status  lastStatus
@@ -112,7 +113,8 @@ type lastEntry struct {
 	FinishedAt string        `json:"finishedAt"`
 }
 
-// decision is the annotation that says when replicas were decided last.
+// decision is the annotation that says when replicas, or where a route leads, were
+// decided last.
 type decision struct {
 	Counter int64     `json:"counter"`
 	Time    time.Time `json:"time"`
@@ -139,11 +141,7 @@ func observe(req *Request) (*observation, error) {
 		return nil, err
 	}
 	o.sortDeployments(req.All(kindDeployment))
-	for _, kind := range req.Kinds() {
-		if kind != kindConfigMap && kind != kindDeployment {
-			o.foreign = append(o.foreign, req.All(kind)...)
-		}
-	}
+	o.sortRoutes(req)
 	o.findMode(req)
 	return o, nil
 }
@@ -344,16 +342,24 @@ func (o *observation) fact(number int64) rollout.Deployment {
 			}
 		}
 	}
-	var last decision
-	if json.Unmarshal([]byte(c.Metadata.Annotations[AnnotationDecision]), &last) == nil && last.Counter <= history.MaxNumber {
-		d.Counter, d.Decided, d.Attempt = last.Counter, last.Time, last.Attempt
-	}
+	last := decisionOf(c)
+	d.Counter, d.Decided, d.Attempt = last.Counter, last.Time, last.Attempt
 	var mark failedMark
 	if text := c.Metadata.Annotations[AnnotationFailed]; text != "" && json.Unmarshal([]byte(text), &mark) == nil {
 		d.Failed = &rollout.Failure{Reason: mark.Reason, Message: mark.Message, At: mark.At.UTC()}
 		d.FailedAttempt = mark.Attempt
 	}
 	return d
+}
+
+// decisionOf is the decision annotation of an object; the zero decision when it
+// has none that can be read.
+func decisionOf(c *Child) decision {
+	var last decision
+	if json.Unmarshal([]byte(c.Metadata.Annotations[AnnotationDecision]), &last) != nil || last.Counter > history.MaxNumber {
+		return decision{}
+	}
+	return last
 }
 
 // staleness limits how long an old record is waited out: caches catch up within
@@ -364,13 +370,13 @@ const staleness = time.Minute
 // server's, which stamps writes.
 const clockSkew = 5 * time.Second
 
-// checkStale answers a request whose record is older than what its Deployments
-// were decided under with "again in a second": an answer would take back what
+// checkStale answers a request whose record is older than what its Deployments and
+// routes were decided under with "again in a second": an answer would take back what
 // was done. If that lasts, if the time of the decision makes no sense, or if the
 // record was written after the decision, then no cache is behind: the record
 // itself went back, as after a restore or when an old answer overwrote it in
 // server-side mode, and it counts as lost.
-func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
+func (o *observation) checkStale(now time.Time) error {
 	if o.record == nil {
 		return nil
 	}
@@ -382,15 +388,15 @@ func (o *observation) checkStale(f *rollout.Facts, now time.Time) error {
 			Reason: fmt.Sprintf("this copy of %s is older than the record %s: a cache is behind", o.name, recordName(o.name)),
 		}
 	}
-	for i := range f.Deployments {
-		d := &f.Deployments[i]
+	for _, c := range o.decided() {
+		d := decisionOf(c)
 		if d.Counter <= o.record.Counter {
 			continue
 		}
-		if recent(d.Decided, now) && !o.written.After(d.Decided.Add(clockSkew)) {
+		if recent(d.Time, now) && !o.written.After(d.Time.Add(clockSkew)) {
 			return &composite.RetryError{
 				After:  time.Second,
-				Reason: fmt.Sprintf("the record %s is older than Deployment %s: a cache is behind", recordName(o.name), o.deployments[d.Revision].Metadata.Name),
+				Reason: fmt.Sprintf("the record %s is older than %s %s: a cache is behind", recordName(o.name), c.Kind, c.Metadata.Name),
 			}
 		}
 		o.note("the record %s was older than what runs and is made again from that", recordName(o.name))

@@ -90,6 +90,9 @@ type answer struct {
 	// countsHeld is for how many seconds the status shows counts of pods that are a
 	// moment old; 0 when it does not.
 	countsHeld int64
+	// routeWake is in how many seconds a route that nobody has reported on is looked
+	// at again; 0 for not at all.
+	routeWake int64
 }
 
 // renderDeployments answers with the Deployments that were ordered.
@@ -344,9 +347,14 @@ func (a *answer) kept() []history.Snapshot {
 	}
 	keep := map[int64]bool{}
 	for _, known := range []*rollout.Record{r, a.next} {
-		if known != nil {
-			keep[known.Target.Number], keep[known.Stable.Number] = true, true
-			keep[known.Pin], keep[known.Left] = true, true
+		if known == nil {
+			continue
+		}
+		keep[known.Target.Number], keep[known.Stable.Number] = true, true
+		keep[known.Pin], keep[known.Left] = true, true
+		for _, share := range routeShares(known) {
+			// A route names its Service by the hash, which is kept in the snapshot.
+			keep[share.Revision] = true
 		}
 	}
 	keep[a.wish.Content.Number], keep[a.wish.Pin.Number] = true, true
@@ -444,6 +452,14 @@ func (a *answer) lists(kind, name string) bool {
 		case deployment:
 			return kind == c.Kind && name == c.Metadata.Name
 		case history.ConfigMap:
+			return kind == c.Kind && name == c.Metadata.Name
+		case service:
+			return kind == c.Kind && name == c.Metadata.Name
+		case httpRoute:
+			return kind == c.Kind && name == c.Metadata.Name
+		case ingress:
+			return kind == c.Kind && name == c.Metadata.Name
+		case rawObject:
 			return kind == c.Kind && name == c.Metadata.Name
 		}
 		return false

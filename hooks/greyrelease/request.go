@@ -16,7 +16,7 @@ type Parent struct {
 	Status     json.RawMessage    `json:"status"`
 }
 
-// Child is a child of any kind: what is needed of Deployments and ConfigMaps.
+// Child is a child of any kind, or a related object: what is needed of them.
 type Child struct {
 	APIVersion string             `json:"apiVersion"`
 	Kind       string             `json:"kind"`
@@ -26,21 +26,49 @@ type Child struct {
 	Immutable  *bool              `json:"immutable"`
 	Data       json.RawMessage    `json:"data"`
 	BinaryData json.RawMessage    `json:"binaryData"`
+	// AddressType and Endpoints are an EndpointSlice's.
+	AddressType string          `json:"addressType"`
+	Endpoints   []childEndpoint `json:"endpoints"`
 }
 
+// childSpec is what is needed of the specs of all kinds. What only routes have
+// stays text: it is read when there is a route.
 type childSpec struct {
 	// Replicas is nil when absent, which Kubernetes reads as 1.
 	Replicas *composite.Int  `json:"replicas"`
 	Template json.RawMessage `json:"template"`
+	// Selector is a Service's and, in another form, a Deployment's.
+	Selector json.RawMessage `json:"selector"`
+	// Ports are a Service's.
+	Ports json.RawMessage `json:"ports"`
+	// Rules are an HTTPRoute's or an Ingress's.
+	Rules json.RawMessage `json:"rules"`
+	// ParentRefs and Hostnames are an HTTPRoute's.
+	ParentRefs json.RawMessage `json:"parentRefs"`
+	Hostnames  json.RawMessage `json:"hostnames"`
+	// IngressClassName and TLS are an Ingress's.
+	IngressClassName json.RawMessage `json:"ingressClassName"`
+	TLS              json.RawMessage `json:"tls"`
 }
 
-// childStatus is a Deployment's. Counts that are absent are 0.
+// childEndpoint is an address of an EndpointSlice. It is ready unless it says that
+// it is not.
+type childEndpoint struct {
+	Addresses  []string `json:"addresses"`
+	Conditions struct {
+		Ready *bool `json:"ready"`
+	} `json:"conditions"`
+}
+
+// childStatus is a Deployment's or an HTTPRoute's. Counts that are absent are 0.
 type childStatus struct {
 	ObservedGeneration composite.Int    `json:"observedGeneration"`
 	Replicas           composite.Int    `json:"replicas"`
 	ReadyReplicas      composite.Int    `json:"readyReplicas"`
 	AvailableReplicas  composite.Int    `json:"availableReplicas"`
 	Conditions         []childCondition `json:"conditions"`
+	// Parents are what gateways say of an HTTPRoute.
+	Parents json.RawMessage `json:"parents"`
 }
 
 type childCondition struct {
@@ -84,8 +112,27 @@ type Transition struct {
 	Reason string
 }
 
-// Customize answers the customize hook: no objects besides the children are
-// looked at.
-func Customize(*CustomizeRequest) (*composite.CustomizeResponse, error) {
-	return &composite.CustomizeResponse{}, nil
+// relatedRule selects objects that come along with later requests.
+type relatedRule struct {
+	APIVersion    string        `json:"apiVersion"`
+	Resource      string        `json:"resource"`
+	Namespace     string        `json:"namespace"`
+	LabelSelector labelSelector `json:"labelSelector"`
+}
+
+// Customize answers the customize hook: for a release with traffic the endpoints
+// of its Services are looked at, which carry the Services' labels. The answer
+// depends on the name, the namespace and the spec alone, because Metacontroller
+// keeps it.
+func Customize(req *CustomizeRequest) (*composite.CustomizeResponse, error) {
+	var spec struct {
+		Traffic json.RawMessage `json:"traffic"`
+	}
+	if raw := req.Parent.Spec; len(raw) == 0 || json.Unmarshal(raw, &spec) != nil || absent(spec.Traffic) {
+		return &composite.CustomizeResponse{}, nil
+	}
+	return &composite.CustomizeResponse{RelatedResources: []any{relatedRule{
+		APIVersion: "discovery.k8s.io/v1", Resource: "endpointslices", Namespace: req.Parent.Metadata.Namespace,
+		LabelSelector: labelSelector{MatchLabels: map[string]string{LabelName: req.Parent.Metadata.Name}},
+	}}}, nil
 }

@@ -29,6 +29,9 @@ type Spec struct {
 	AutoRollback            bool
 	RollbackTo              int64 // 0: not pinned
 	HistoryLimit            int64
+	BlueGreen               bool
+	ScaleDownDelaySeconds   int64
+	Traffic                 *traffic // nil: absent or wrong
 }
 
 // batch is one step of an explicit plan. Exactly one of Pods and Percent is set.
@@ -93,6 +96,7 @@ func decodeSpec(raw json.RawMessage) (*Spec, field.ErrorList) {
 	}
 	strategy := string(StrategyCanary)
 	o.text("strategy", &strategy, checkStrategy)
+	s.BlueGreen = strategy == string(StrategyBlueGreen)
 
 	o.integer("batchSize", 1, maxNumber, &s.BatchSize)
 	o.integer("canaryWeight", 0, 100, &s.CanaryWeight)
@@ -117,10 +121,10 @@ func decodeSpec(raw json.RawMessage) (*Spec, field.ErrorList) {
 	o.boolean("autoRollback", &s.AutoRollback)
 	o.integer("rollbackTo", 1, maxNumber, &s.RollbackTo)
 	o.integer("revisionHistoryLimit", 0, maxHistoryLimit, &s.HistoryLimit)
-	var delay int64
-	if o.integer("scaleDownDelaySeconds", 0, maxNumber, &delay) && delay > 0 {
-		o.invalid("scaleDownDelaySeconds", "must be 0: without a router the pods of the previous version would still be reached")
-	}
+	var delay *int64
+	o.optional("scaleDownDelaySeconds", 0, maxNumber, &delay)
+	s.Traffic = o.traffic("traffic")
+	s.checkTraffic(o, delay)
 	return s, errs
 }
 

@@ -50,11 +50,11 @@ func TestDecodeSpecDefaults(t *testing.T) {
 	}
 	nulls := `"appName":null,"replicas":null,"strategy":null,"batchSize":null,"canaryWeight":null,"soakSeconds":null,
 		"batches":null,"paused":null,"maxSurge":null,"maxUnavailable":null,"minReadySeconds":null,
-		"progressDeadlineSeconds":null,"autoRollback":null,"rollbackTo":null,"revisionHistoryLimit":null,"scaleDownDelaySeconds":null`
+		"progressDeadlineSeconds":null,"autoRollback":null,"rollbackTo":null,"revisionHistoryLimit":null,"scaleDownDelaySeconds":null,"traffic":null`
 	for why, patch := range map[string]string{
 		"absent":         ``,
 		"null is absent": nulls,
-		"unknown fields": `"Replicas":7,"traffic":{"ports":[]},"futureField":[1]`,
+		"unknown fields": `"Replicas":7,"Traffic":{"ports":[]},"futureField":[1]`,
 		"an empty plan":  `"batches":[]`,
 	} {
 		got, errs := decodeSpec(specWith(t, patch))
@@ -202,6 +202,7 @@ func FuzzDecodeSpec(f *testing.F) {
 		`{"template":{"metadata":{"labels":{"":"","a/b/c":"x"}},"spec":{"volumes":[{"name":1,"emptyDir":{"sizeLimit":[]}}]}}}`,
 		`{"replicas":-1}`, `{"replicas":1e400000000}`, `{"replicas":"5","targetVersion":20161216,"maxSurge":"25","maxUnavailable":1.5}`,
 		`{"appName":{},"replicas":[],"targetVersion":[],"template":[],"strategy":[],"batchSize":{},"canaryWeight":"","soakSeconds":true,"batches":{},"paused":"y","maxSurge":{},"maxUnavailable":[],"minReadySeconds":"","progressDeadlineSeconds":null,"autoRollback":0,"rollbackTo":"3","revisionHistoryLimit":1e3,"scaleDownDelaySeconds":30}`,
+		`{"traffic":{"ports":[{"port":80,"targetPort":"http"},null,[]],"httpRoute":{"parentRefs":[{},{"name":1}],"hostnames":[1,""],"headers":{"":1}},"ingress":{"headers":{"a":"b","c":"d"},"tls":[]}}}`,
 		"{\"targetVersion\":\"\xff\"}",
 	} {
 		f.Add([]byte(seed))

@@ -126,7 +126,10 @@ func (a *answer) count(s *GreyReleaseStatus) {
 			new = d.Available
 		}
 	}
-	if all > 0 {
+	switch {
+	case a.facts.Traffic != nil:
+		s.CanaryWeight = min(100, a.facts.Traffic.Weights[target])
+	case all > 0:
 		s.CanaryWeight = 100 * new / all
 	}
 }

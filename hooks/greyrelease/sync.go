@@ -26,12 +26,13 @@ func Sync(req *Request, now time.Time) (*Response, error) {
 	}
 	a := &answer{observation: o, now: now.UTC().Truncate(time.Second)}
 	a.facts = o.facts()
-	if err := o.checkStale(a.facts, a.now); err != nil {
+	if err := o.checkStale(a.now); err != nil {
 		return nil, err
 	}
 	a.record = o.record
 	a.desire = o.want()
 	a.judgeRevisions()
+	a.facts.Traffic = a.traffic()
 	if err := a.decide(); err != nil {
 		return nil, err
 	}
@@ -117,6 +118,9 @@ func (a *answer) render() error {
 	if err := a.renderDeployments(); err != nil {
 		return err
 	}
+	a.renderServices()
+	a.renderHTTPRoute()
+	a.renderIngresses()
 	a.renderForeign()
 	return nil
 }
@@ -164,6 +168,9 @@ func (a *answer) resyncAfter() float64 {
 	}
 	if len(a.missing) > 0 {
 		sooner(min(maxMissing, int64(a.sinceChange()/(2*time.Second))))
+	}
+	if a.routeWake > 0 {
+		sooner(a.routeWake)
 	}
 	if a.countsHeld > 0 {
 		sooner(a.countsHeld)

@@ -44,6 +44,10 @@ type GreyRelease struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.appName) == has(oldSelf.appName) && (!has(self.appName) || self.appName == oldSelf.appName)",message="cannot be changed, added or removed: create another release beside this one",fieldPath=.appName
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !(self.maxSurge == 0 || self.maxSurge == '0%') || (has(self.maxUnavailable) && self.maxUnavailable != 0 && self.maxUnavailable != '0%')",message="cannot be 0 while maxUnavailable is 0: no pod could ever be replaced; set one of them to 1 or more",fieldPath=.maxSurge
+// +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'BlueGreen' || has(self.traffic)",message="BlueGreen switches a Service from one version to the other: set traffic.ports",fieldPath=.strategy
+// +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'BlueGreen' || !has(self.batches) || size(self.batches) <= 1",message="BlueGreen has one batch, all pods: keep at most one, for its approval and soak",fieldPath=.batches
+// +kubebuilder:validation:XValidation:rule="!has(self.scaleDownDelaySeconds) || self.scaleDownDelaySeconds == 0 || (has(self.strategy) && self.strategy == 'BlueGreen') || (has(self.traffic) && (has(self.traffic.httpRoute) || has(self.traffic.ingress)))",message="must be 0 without a router or BlueGreen: the pods of the previous version would still be reached",fieldPath=.scaleDownDelaySeconds
+// +kubebuilder:validation:XValidation:rule="!has(self.traffic) || !has(self.traffic.stableScaleDown) || (has(self.strategy) && self.strategy == 'BlueGreen' ? self.traffic.stableScaleDown == 'OnPromotion' : has(self.traffic.httpRoute) || has(self.traffic.ingress))",message="has an effect only for a Canary with httpRoute or ingress: remove it",fieldPath=.traffic.stableScaleDown
 // +kubebuilder:validation:XValidation:rule="(has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600) > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",message="must be greater than minReadySeconds: no pod could become available in time",fieldPath=.progressDeadlineSeconds
 type GreyReleaseSpec struct {
 	// Value of the label app on pods whose template has no app label of its own.
@@ -78,8 +82,10 @@ type GreyReleaseSpec struct {
 	// +kubebuilder:validation:Required
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// How a version goes out. Canary moves pods batch by batch; BlueGreen is
-	// reserved and refused. Default: Canary.
+	// How a version goes out. Canary moves pods batch by batch. BlueGreen starts all
+	// pods of the new version beside the old one, with a Service <name>-preview, and
+	// then switches all requests at once; it needs traffic.ports, and batches has at
+	// most one entry, for its approval and soak. Default: Canary.
 	Strategy Strategy `json:"strategy,omitempty"`
 
 	// Pods moved to the new version in each batch, at least 1. Has no effect beside
@@ -88,7 +94,8 @@ type GreyReleaseSpec struct {
 	BatchSize *int32 `json:"batchSize,omitempty"`
 
 	// Percent of replicas in the first batch, 0 to 100, rounded up to at least one
-	// pod. Has no effect beside batches. Default: 0, no separate canary batch.
+	// pod; with a router also the percent of its traffic. Has no effect beside
+	// batches. Default: 0, no separate canary batch.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	CanaryWeight int32 `json:"canaryWeight,omitempty"`
@@ -99,8 +106,9 @@ type GreyReleaseSpec struct {
 	SoakSeconds int32 `json:"soakSeconds,omitempty"`
 
 	// Explicit plan instead of batchSize and canaryWeight: at most 50 batches of
-	// growing size. Promotion, the step to 100%, follows the last one by itself.
-	// Default: none, the plan comes from batchSize and canaryWeight.
+	// growing size; with BlueGreen at most one, whose replicas and weight have no
+	// effect. Promotion, the step to 100%, follows the last one by itself. Default:
+	// none, the plan comes from batchSize and canaryWeight.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	Batches []Batch `json:"batches,omitempty"`
@@ -150,11 +158,16 @@ type GreyReleaseSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// Seconds for which the previous version keeps its pods after promotion. Only 0
-	// is accepted, because without a router those pods would still be reached.
-	// Default: 0.
+	// Seconds for which the previous version keeps its pods after the last request
+	// was led to it. Above 0 only with a router (traffic.httpRoute, traffic.ingress)
+	// or BlueGreen, because without one those pods would still be reached. Default:
+	// 30 with a router or BlueGreen, else 0.
 	// +kubebuilder:validation:Minimum=0
 	ScaleDownDelaySeconds *int32 `json:"scaleDownDelaySeconds,omitempty"`
+
+	// How requests reach the pods. Removing it removes the Services and routes with
+	// it. Default: none, no Service is made.
+	Traffic *Traffic `json:"traffic,omitempty"`
 }
 
 // Strategy is how a version goes out.
@@ -164,7 +177,8 @@ type Strategy string
 const (
 	// StrategyCanary moves pods from the old version to the new one in batches.
 	StrategyCanary Strategy = "Canary"
-	// StrategyBlueGreen is reserved: the hook refuses it.
+	// StrategyBlueGreen starts the new version beside the old one and switches the
+	// requests at once.
 	StrategyBlueGreen Strategy = "BlueGreen"
 )
 
@@ -181,8 +195,8 @@ type Batch struct {
 	// +kubebuilder:validation:Pattern=`^([1-9][0-9]?|100)%$`
 	Replicas intstr.IntOrString `json:"replicas"`
 
-	// Percent of the traffic for the new version during this batch, 0 to 100. Kept
-	// for routers: without one the traffic follows the available pods, and this has
+	// Percent of the traffic for the new version during this batch, 0 to 100. Only
+	// with a router: without one the traffic follows the available pods, and this has
 	// no effect. Default: the batch's share of replicas.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -246,8 +260,8 @@ type GreyReleaseStatus struct {
 	// Current batch and number of batches, as in 2/5.
 	Progress string `json:"progress,omitempty"`
 
-	// Percent of the traffic that the target receives, by its share of available
-	// pods.
+	// Percent of the traffic that the target receives: what the route carries, or
+	// without a router its share of the available pods.
 	CanaryWeight int64 `json:"canaryWeight"`
 
 	// Pods of all versions.

@@ -22,6 +22,9 @@ func jsonNames(t reflect.Type) []string {
 func TestEveryFieldIsChecked(t *testing.T) {
 	for _, name := range jsonNames(reflect.TypeFor[GreyReleaseSpec]()) {
 		value, path := `{"x":1}`, "spec."+name
+		if name == "traffic" {
+			value = `5` // its fields are checked below
+		}
 		if name == "template" {
 			value = `5`
 			if errs := validateTemplate(json.RawMessage(value), "default"); len(errs) != 1 || errs[0].Field != path {
@@ -38,6 +41,30 @@ func TestEveryFieldIsChecked(t *testing.T) {
 		_, errs := decodeSpec(specWith(t, fmt.Sprintf(`"batches":[{"replicas":1,%q:{"x":1}}]`, name)))
 		if want := "spec.batches[0]." + name; len(errs) != 1 || errs[0].Field != want {
 			t.Errorf("%s: want one error there, got %q", name, texts(errs))
+		}
+	}
+}
+
+// So it is with every field of spec.traffic.
+func TestEveryFieldOfTrafficIsChecked(t *testing.T) {
+	for _, tt := range []struct {
+		in    reflect.Type
+		path  string
+		patch string // %s is the field with a value that does not fit
+	}{
+		{reflect.TypeFor[Traffic](), "spec.traffic.", `"ports":[{"port":80}],%s`},
+		{reflect.TypeFor[TrafficPort](), "spec.traffic.ports[0].", `"ports":[{"port":80,%s}]`},
+		{reflect.TypeFor[TrafficHTTPRoute](), "spec.traffic.httpRoute.", `"ports":[{"port":80}],"httpRoute":{"parentRefs":[{"name":"gw"}],%s}`},
+		{reflect.TypeFor[TrafficParentRef](), "spec.traffic.httpRoute.parentRefs[0].", `"ports":[{"port":80}],"httpRoute":{"parentRefs":[{"name":"gw",%s}]}`},
+		{reflect.TypeFor[TrafficSticky](), "spec.traffic.httpRoute.sticky.", `"ports":[{"port":80}],"httpRoute":{"parentRefs":[{"name":"gw"}],"sticky":{%s}}`},
+		{reflect.TypeFor[TrafficIngress](), "spec.traffic.ingress.", `"ports":[{"port":80}],"ingress":{%s}`},
+		{reflect.TypeFor[TrafficTLS](), "spec.traffic.ingress.tls.", `"ports":[{"port":80}],"ingress":{"tls":{%s}}`},
+	} {
+		for _, name := range jsonNames(tt.in) {
+			_, errs := decodeSpec(specWith(t, `"traffic":{`+fmt.Sprintf(tt.patch, `"`+name+`":[7]`)+`}`))
+			if len(errs) == 0 || !strings.HasPrefix(errs[0].Field, tt.path+name) {
+				t.Errorf("%s%s: want an error there, got %q", tt.path, name, texts(errs))
+			}
 		}
 	}
 }

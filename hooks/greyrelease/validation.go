@@ -47,12 +47,10 @@ func checkAppName(v string) string {
 
 func checkStrategy(v string) string {
 	switch Strategy(v) {
-	case StrategyCanary:
+	case StrategyCanary, StrategyBlueGreen:
 		return ""
-	case StrategyBlueGreen:
-		return "needs a router, and this version routes no traffic: use Canary or remove the field"
 	}
-	return "must be Canary, which is also the default"
+	return "must be Canary, which is also the default, or BlueGreen"
 }
 
 // checkAscending checks that sizes grow, because they are cumulative. A number

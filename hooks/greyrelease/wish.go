@@ -49,6 +49,7 @@ func (o *observation) want() desire {
 		return d
 	}
 	d.wish.Settings = d.spec.settings()
+	o.checkTraffic(&d)
 	o.findContent(&d)
 	o.findPin(&d)
 	d.wish.Valid = len(d.errs) == 0
@@ -289,6 +290,13 @@ func (s *Spec) settings() rollout.Settings {
 		MaxSurge: rollout.Quantity(s.MaxSurge), MaxUnavailable: rollout.Quantity(s.MaxUnavailable),
 		MinReadySeconds: s.MinReadySeconds, ProgressDeadlineSeconds: s.ProgressDeadlineSeconds,
 		AutoRollback: s.AutoRollback, Paused: s.Paused,
+		Router: s.router(), Headers: s.Traffic.pinned(),
+		KeepStable:            s.BlueGreen || s.Traffic.routed() && !s.Traffic.WithBatches,
+		ScaleDownDelaySeconds: s.ScaleDownDelaySeconds,
+	}
+	if s.BlueGreen {
+		out.Batches = []rollout.Batch{s.switchBatch()}
+		return out
 	}
 	for _, b := range s.Batches {
 		soak := s.SoakSeconds
@@ -299,6 +307,36 @@ func (s *Spec) settings() rollout.Settings {
 			Pods: b.Pods, Percent: b.Percent, Weight: b.Weight, SoakSeconds: soak,
 			Approval: b.Approval, ApprovalTimeoutSeconds: b.ApprovalTimeoutSeconds,
 		})
+	}
+	return out
+}
+
+// router is what splits requests.
+func (s *Spec) router() rollout.Router {
+	switch {
+	case s.Traffic == nil:
+		return rollout.RouterNone
+	case s.Traffic.HTTPRoute != nil:
+		return rollout.RouterWeights
+	case s.Traffic.Ingress != nil:
+		return rollout.RouterPair
+	case s.BlueGreen:
+		return rollout.RouterSwitch
+	}
+	return rollout.RouterNone
+}
+
+// switchBatch is the one batch of BlueGreen: all pods and no requests, with the
+// gate of the batch that the spec may have.
+func (s *Spec) switchBatch() rollout.Batch {
+	var none int64
+	out := rollout.Batch{Percent: 100, Weight: &none, SoakSeconds: s.SoakSeconds}
+	if len(s.Batches) > 0 {
+		b := s.Batches[0]
+		out.Approval, out.ApprovalTimeoutSeconds = b.Approval, b.ApprovalTimeoutSeconds
+		if b.SoakSeconds != nil {
+			out.SoakSeconds = *b.SoakSeconds
+		}
 	}
 	return out
 }
