@@ -63,10 +63,6 @@ func (o *observation) decided() []*Child {
 	return out
 }
 
-// acceptSeconds is how long a route waits for a gateway to report on it. Some
-// never do.
-const acceptSeconds = 30
-
 // traffic is what the routes were observed to do; nil without a router.
 func (a *answer) traffic() *rollout.Traffic {
 	router := a.settings().Router
@@ -179,7 +175,7 @@ func (a *answer) addWeights(t *rollout.Traffic, backends []backendRef) {
 
 // judgeAcceptance finds out whether a route that carries what it should is in
 // force: a gateway of the spec has accepted it at its latest generation, or none of
-// them has said anything for acceptSeconds. It is refused when all that speak say
+// them has said anything for rollout.AcceptSeconds. It is refused when all that speak say
 // no, and none is left to wait for.
 func (a *answer) judgeAcceptance(t *rollout.Traffic, refs []parentRef) {
 	reported, refusal := a.reports(refs)
@@ -191,18 +187,18 @@ func (a *answer) judgeAcceptance(t *rollout.Traffic, refs []parentRef) {
 	if written := lastWrite(a.httpRoute.child.Metadata.ManagedFields); written.After(since) && !written.After(a.now.Add(clockSkew)) {
 		since = written
 	}
-	left := since.Add(acceptSeconds * time.Second).Sub(a.now)
+	left := since.Add(rollout.AcceptSeconds * time.Second).Sub(a.now)
 	switch {
 	case reported[false] >= len(refs) && len(refs) > 0:
 		t.Refused = refusal
-	case left > 0 && left <= acceptSeconds*time.Second+clockSkew:
+	case left > 0 && left <= rollout.AcceptSeconds*time.Second+clockSkew:
 		a.routeWake = int64((left + time.Second - 1) / time.Second)
 	case reported[false] > 0:
 		t.Refused = refusal
 	default:
 		t.Placed = true
 		if a.record.Stage != rollout.Complete {
-			a.note("no gateway has reported on HTTPRoute %s within %d s: it counts as accepted", a.name, acceptSeconds)
+			a.note("no gateway has reported on HTTPRoute %s within %d s: it counts as accepted", a.name, rollout.AcceptSeconds)
 		}
 	}
 }
