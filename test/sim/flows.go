@@ -49,10 +49,15 @@ func (c *Cluster) Flows(release Ref) []Flow {
 		flows = append(flows, routeFlows(route)...)
 	}
 	flows = append(flows, ingressFlows(c.ownedBy(c.proxies.ingresses, parent), c.endpointsOf)...)
-	root := rootService(parent)
-	for _, service := range []Flow{{EntranceRoot, root, 100}, {EntrancePreview, parent.Name + "-preview", 100}} {
-		if o := c.Server.Get(Ref{Services, parent.Namespace, service.Service}); o != nil && o.OwnedBy(parent.UID) {
-			flows = append(flows, service)
+	return append(flows, c.serviceFlows(parent)...)
+}
+
+// serviceFlows are those of the Services that people use by name.
+func (c *Cluster) serviceFlows(parent *Object) []Flow {
+	var flows []Flow
+	for _, f := range []Flow{{EntranceRoot, rootService(parent), 100}, {EntrancePreview, parent.Name + "-preview", 100}} {
+		if o := c.Server.Get(Ref{Services, parent.Namespace, f.Service}); o != nil && o.OwnedBy(parent.UID) {
+			flows = append(flows, f)
 		}
 	}
 	return flows

@@ -88,6 +88,9 @@ func (r *gated) follow(s *Sync) {
 	if target != r.target || attempt != r.attempt {
 		*r = gated{target: target, attempt: attempt, failed: r.failed, since: r.since, as: r.as, content: r.content, pin: r.pin, forgiven: r.forgiven, unnoted: r.unnoted}
 		r.free = number(status, "stableRevision") == 0 || !r.othersRun(s)
+		// The version before, all of it still there: requests only go back to it.
+		d := r.deployment(s)
+		r.free = r.free || d != nil && routingOf(s.Parent).splits() && d.Int("status", "availableReplicas") >= s.Parent.Int("spec", "replicas")
 	}
 	pin := s.Parent.Int("spec", "rollbackTo")
 	// A pin to a number that was given twice leads to the one of that content.

@@ -119,12 +119,13 @@ func (r *roads) checkRemoval(c *Cluster, s *Sync, w Write) error {
 	if live == nil || live.UID != s.Parent.UID || live.Deleting() {
 		return nil
 	}
-	// What the gateway keeps to itself nobody can wait for.
-	mute := c.Gateway.Silent || c.Gateway.Refuse != "" || c.Gateway.Program.Max+c.Gateway.Status.Max > 25*time.Second
-	if how := c.ledTo(live)[hash]; how != "" && !mute {
-		return fmt.Errorf("%s of %s while requests are led to it (%s)", w.Verb, w.Ref, how)
+	if entrance := c.ledTo(live, c.Flows(live.Ref))[hash]; entrance != "" && !c.mute() {
+		return fmt.Errorf("%s of %s while proxies lead requests to it (%s)", w.Verb, w.Ref, entrance)
 	}
-	if left, ok := r.until[s.Parent.UID+hash]; ok && c.Since(left) < delay && !mute {
+	if entrance := c.ledTo(live, c.stored(live))[hash]; entrance != "" {
+		return fmt.Errorf("%s of %s while requests are to be led to it (%s)", w.Verb, w.Ref, entrance)
+	}
+	if left, ok := r.until[s.Parent.UID+hash]; ok && c.Since(left) < delay {
 		return fmt.Errorf("%s of %s %v after its last request, not %v", w.Verb, w.Ref, c.Since(left), delay)
 	}
 	return nil
@@ -167,7 +168,8 @@ func (r *roads) checkWeights(c *Cluster, s *Sync, w Write) error {
 	if now[hash] <= before[hash] {
 		return nil
 	}
-	if phase := apply.Text(s.Answer.Status, "phase"); phase == "RollingBack" || phase == "RolledBack" {
+	back := number(s.Answer.Status, "stableRevision") == number(s.Answer.Status, "targetRevision")
+	if phase := apply.Text(s.Answer.Status, "phase"); !back && (phase == "RollingBack" || phase == "RolledBack") {
 		return fmt.Errorf("%s raises the weight of revision %s, which failed, from %g to %g", w.Ref, target.Label(numberLabel), before[hash], now[hash])
 	}
 	g := r.gates.releases[uid]

@@ -27,8 +27,8 @@ type roads struct {
 
 	lived   map[string]bool               // by uid and entrance, whether somebody has answered there
 	outages map[string]*outage            // by uid, entrance and Service
-	led     map[string]map[string]string  // by uid: the revisions requests are led to, and how
-	until   map[string]time.Time          // by uid and hash: when a revision was left by requests
+	led     map[string]map[string]string  // by uid: the revisions that stored objects lead to
+	until   map[string]time.Time          // by uid and hash: when they last did
 	written map[string]map[string]float64 // by uid: the weights as we wrote them last
 	stables map[string][2]int64           // by uid: the stable revision and the one before it
 }
@@ -69,7 +69,8 @@ func (r *roads) look(c *Cluster, parent *Object) error {
 	if apply.Object(parent.Tree, "spec", "traffic") == nil {
 		return nil
 	}
-	led := c.ledTo(parent)
+	// Who looks at a preview is not to be spared a gap.
+	led := c.ledTo(parent, slices.DeleteFunc(c.stored(parent), func(f Flow) bool { return f.Entrance == EntrancePreview }))
 	for hash := range r.led[parent.UID] {
 		if led[hash] == "" {
 			r.until[parent.UID+hash] = c.clock.now
@@ -178,6 +179,12 @@ func (c *Cluster) hampered() bool {
 	return frozen || m.Down || m.Faults != (Faults{}) || c.Server.Refuse != nil || c.Gateway.Refuse != ""
 }
 
+// mute tells whether the gateway keeps to itself, or too long for anybody to wait,
+// what it has done with a route.
+func (c *Cluster) mute() bool {
+	return c.Gateway.Silent || c.Gateway.Refuse != "" || c.Gateway.Program.Max+c.Gateway.Status.Max > 25*time.Second
+}
+
 func (c *Cluster) anyReady(parent *Object) bool {
 	for _, d := range c.deployments(parent.UID) {
 		if c.Workload(d.Ref).Ready > 0 {
@@ -200,7 +207,12 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 	if all == 0 {
 		return nil
 	}
-	for _, f := range c.Flows(parent.Ref) {
+	flows := c.Flows(parent.Ref)
+	if apply.Field(parent.Tree, "spec", "traffic", "ingress") != nil || c.mute() {
+		// Nobody is told when proxies have followed.
+		flows = c.stored(parent)
+	}
+	for _, f := range flows {
 		hash := f.Service[min(len(parent.Name)+1, len(f.Service)):]
 		ready := 100 * float64(by[hash]) / float64(min(replicas, all))
 		if f.Entrance == EntranceRoute && f.Percent > math.Ceil(ready)+1 {

@@ -51,7 +51,8 @@ func (c *Cluster) stored(parent *Object) []Flow {
 			pair = append(pair, o)
 		}
 	}
-	return append(flows, ingressFlows(pair, func(string, string) int { return 1 })...)
+	flows = append(flows, ingressFlows(pair, func(string, string) int { return 1 })...)
+	return append(flows, c.serviceFlows(parent)...)
 }
 
 // weights are what the stored objects ask for, by the hash of the revision: of
@@ -73,20 +74,17 @@ func (c *Cluster) weights(parent *Object) map[string]float64 {
 	return weights
 }
 
-// ledTo returns the revisions that requests are led to, by hash, and where from:
-// by the proxies and by the stored objects.
-func (c *Cluster) ledTo(parent *Object) map[string]string {
+// ledTo returns the revisions that flows lead to, by hash, with the entrance.
+func (c *Cluster) ledTo(parent *Object, flows []Flow) map[string]string {
 	led := map[string]string{}
-	for from, flows := range map[string][]Flow{"the proxies": c.Flows(parent.Ref), "stored objects": c.stored(parent)} {
-		for _, f := range flows {
-			o := c.Server.Get(Ref{Services, parent.Namespace, f.Service})
-			hash := strings.TrimPrefix(f.Service, parent.Name+"-")
-			if o != nil {
-				hash = o.Text("spec", "selector", revisionLabel)
-			}
-			if hash != "" && (f.Entrance == EntranceRoute || led[hash] == "") {
-				led[hash] = f.Entrance + ", by " + from
-			}
+	for _, f := range flows {
+		o := c.Server.Get(Ref{Services, parent.Namespace, f.Service})
+		hash := strings.TrimPrefix(f.Service, parent.Name+"-")
+		if o != nil {
+			hash = o.Text("spec", "selector", revisionLabel)
+		}
+		if hash != "" && (f.Entrance == EntranceRoute || led[hash] == "") {
+			led[hash] = f.Entrance
 		}
 	}
 	return led
