@@ -18,7 +18,8 @@ import (
 //go:embed metacontroller-crds.yaml
 var metacontrollerCRDs []byte
 
-// install applies the CRDs of Metacontroller and then GreyRelease.
+// install applies the CRDs of Metacontroller and of the Gateway API, and then
+// GreyRelease.
 func (c *Cluster) install(ctx context.Context) error {
 	if err := os.WriteFile(c.file("metacontroller-crds.yaml"), metacontrollerCRDs, 0o644); err != nil {
 		return fmt.Errorf("cannot write CRDs: %w", err)
@@ -28,6 +29,9 @@ func (c *Cluster) install(ctx context.Context) error {
 		return err
 	}
 	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/compositecontrollers.metacontroller.k8s.io"); err != nil {
+		return err
+	}
+	if err := c.InstallGatewayAPI(ctx, StandardChannel); err != nil {
 		return err
 	}
 	return c.Install(ctx)
