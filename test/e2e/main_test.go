@@ -62,10 +62,12 @@ func run(m *testing.M) int {
 	defer plane.Stop()
 	// go test waits for children that hold its output, and a test that hangs on the
 	// cluster does not see the signal: so the end comes from here.
-	context.AfterFunc(ctx, func() {
+	stop := context.AfterFunc(ctx, func() {
 		plane.Stop()
 		os.Exit(1)
 	})
+	// Before cancel, which would call it in the end of every run.
+	defer stop()
 	client = kubernetes.NewForConfigOrDie(plane.Config(cluster.Tester))
 	dyn = dynamic.NewForConfigOrDie(plane.Config(cluster.Tester))
 	code := m.Run()
