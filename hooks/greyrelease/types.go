@@ -107,8 +107,8 @@ type GreyReleaseSpec struct {
 
 	// Explicit plan instead of batchSize and canaryWeight: at most 50 batches of
 	// growing size; with BlueGreen at most one, whose replicas and weight have no
-	// effect. Promotion, the step to 100%, follows the last one by itself. Default:
-	// none, the plan comes from batchSize and canaryWeight.
+	// effect. Promotion, the step to 100%, follows the last one by itself.
+	// Default: none, the plan comes from batchSize and canaryWeight.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	Batches []Batch `json:"batches,omitempty"`
@@ -160,8 +160,8 @@ type GreyReleaseSpec struct {
 
 	// Seconds for which the previous version keeps its pods after the last request
 	// was led to it. Above 0 only with a router (traffic.httpRoute, traffic.ingress)
-	// or BlueGreen, because without one those pods would still be reached. Default:
-	// 30 with a router or BlueGreen, else 0.
+	// or BlueGreen, because without one those pods would still be reached.
+	// Default: 30 with a router or BlueGreen, else 0.
 	// +kubebuilder:validation:Minimum=0
 	ScaleDownDelaySeconds *int32 `json:"scaleDownDelaySeconds,omitempty"`
 

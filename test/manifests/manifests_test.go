@@ -26,7 +26,7 @@ import (
 const folder = "../../manifests"
 
 // compositeController has the fields of Metacontroller's kind that we set. It is
-// decoded strictly, so another field, as a customize or finalize hook, fails.
+// decoded strictly, so another field, as a finalize hook, fails.
 type compositeController struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -40,20 +40,23 @@ type compositeController struct {
 			} `json:"updateStrategy"`
 		} `json:"childResources"`
 		Hooks struct {
-			Sync struct {
-				Version string `json:"version"`
-				Webhook struct {
-					Service struct {
-						Name      string `json:"name"`
-						Namespace string `json:"namespace"`
-						Port      int32  `json:"port"`
-					} `json:"service"`
-					Path    string `json:"path"`
-					Timeout string `json:"timeout"`
-				} `json:"webhook"`
-			} `json:"sync"`
+			Sync      *hook `json:"sync"`
+			Customize *hook `json:"customize"`
 		} `json:"hooks"`
 	} `json:"spec"`
+}
+
+type hook struct {
+	Version string `json:"version"`
+	Webhook struct {
+		Service struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+			Port      int32  `json:"port"`
+		} `json:"service"`
+		Path    string `json:"path"`
+		Timeout string `json:"timeout"`
+	} `json:"webhook"`
 }
 
 type resource struct {
@@ -121,16 +124,16 @@ func files(t *testing.T) []string {
 }
 
 // A file that kustomization.yaml forgets is never applied; one that is neither
-// numbered nor known has no place in the order. The folder metacontroller is for
-// itself: it is applied before all others.
+// numbered nor known has no place in the order. The folders are for themselves:
+// metacontroller is applied before all others, an overlay after them.
 func TestKustomizationHasEveryFile(t *testing.T) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if name := entry.Name(); !numbered.MatchString(name) && name != "kustomization.yaml" && name != "metacontroller" {
-			t.Errorf("want only numbered files beside kustomization.yaml and metacontroller, got %s", name)
+		if name := entry.Name(); !numbered.MatchString(name) && name != "kustomization.yaml" && name != "metacontroller" && name != "overlays" {
+			t.Errorf("want only numbered files beside kustomization.yaml, metacontroller and overlays, got %s", name)
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
@@ -162,6 +165,9 @@ func TestKustomizationHasEveryFile(t *testing.T) {
 // updated in place, and no finalizer can block a deletion.
 func TestAM01_AM10_Registration(t *testing.T) {
 	spec := load[compositeController](t, "CompositeController").Spec
+	if spec.Hooks.Customize != nil {
+		t.Error("want no customize hook without an overlay: releases without traffic would pay for it")
+	}
 	if !spec.GenerateSelector {
 		t.Error("want generateSelector, got none: every ConfigMap of a namespace could be adopted and deleted")
 	}
@@ -175,7 +181,7 @@ func TestAM01_AM10_Registration(t *testing.T) {
 			t.Errorf("%s: want InPlace, got %q", child.Resource, child.UpdateStrategy.Method)
 		}
 	}
-	if want := []resource{{"apps/v1", "deployments"}, {"v1", "configmaps"}}; !slices.Equal(want, children) {
+	if want := []resource{{"apps/v1", "deployments"}, {"v1", "configmaps"}, {"v1", "services"}}; !slices.Equal(want, children) {
 		t.Errorf("want the children %v, got %v", want, children)
 	}
 	sync := spec.Hooks.Sync

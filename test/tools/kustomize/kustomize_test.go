@@ -5,6 +5,7 @@ package kustomize
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -122,4 +123,50 @@ func TestManifestsBuild(t *testing.T) {
 	if !slices.Equal(want, kinds) {
 		t.Errorf("want %v, got %v", want, kinds)
 	}
+}
+
+// An overlay is the CompositeController alone; as a patch of the base, which is how a
+// kustomization of one's own uses it, it changes nothing else.
+func TestOverlaysBuild(t *testing.T) {
+	for _, name := range []string{"all", "gateway-api", "ingress"} {
+		overlay := build(t, filepath.Join(manifests, "overlays", name))
+		if overlay.Size() != 1 {
+			t.Fatalf("%s: want one object, got %d", name, overlay.Size())
+		}
+		want := plain(t, overlay.Resources()[0].MustYaml())
+		dir := t.TempDir()
+		if err := os.CopyFS(filepath.Join(dir, "manifests"), os.DirFS(manifests)); err != nil {
+			t.Fatal(err)
+		}
+		own := filepath.Join(dir, "own")
+		if err := os.Mkdir(own, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(own, os.DirFS(filepath.Join(manifests, "overlays", name))); err != nil {
+			t.Fatal(err)
+		}
+		text := "resources:\n- ../manifests\npatches:\n- path: compositecontroller.yaml\n"
+		if err := os.WriteFile(filepath.Join(own, "kustomization.yaml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		base, patched := build(t, manifests), build(t, own)
+		for i, was := range base.Resources() {
+			is := patched.Resources()[i]
+			switch {
+			case was.GetKind() != "CompositeController" && was.MustString() != is.MustString():
+				t.Errorf("%s: want %s %s as it was, got another", name, was.GetKind(), was.GetName())
+			case was.GetKind() == "CompositeController" && !reflect.DeepEqual(want, plain(t, is.MustYaml())):
+				t.Errorf("%s: want\n%v\ngot\n%s", name, want, is.MustYaml())
+			}
+		}
+	}
+}
+
+func plain(t *testing.T, text string) map[string]any {
+	t.Helper()
+	object := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
