@@ -55,7 +55,7 @@ func (c *Cluster) Flows(release Ref) []Flow {
 // serviceFlows are those of the Services that people use by name.
 func (c *Cluster) serviceFlows(parent *Object) []Flow {
 	var flows []Flow
-	for _, f := range []Flow{{EntranceRoot, rootService(parent), 100}, {EntrancePreview, parent.Name + "-preview", 100}} {
+	for _, f := range []Flow{{EntranceRoot, rootService(c.lastValid(parent)), 100}, {EntrancePreview, parent.Name + "-preview", 100}} {
 		if o := c.Server.Get(Ref{Services, parent.Namespace, f.Service}); o != nil && o.OwnedBy(parent.UID) {
 			flows = append(flows, f)
 		}

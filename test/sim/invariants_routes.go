@@ -13,11 +13,18 @@ func routes(k *Kind) bool { return k == HTTPRoutes || k == Ingresses || k == Ser
 
 // checkSums: the weights of each rule of a route that is asked for sum to 100, and
 // a canary Ingress has a weight that is a percentage.
-func checkSums(_ *Cluster, s *Sync) error {
+func checkSums(c *Cluster, s *Sync) error {
 	if !judged(s) {
 		return nil
 	}
+	edited := map[Ref]bool{}
+	for _, o := range s.Children {
+		edited[o.Ref] = c.edited[o.UID]
+	}
 	for _, w := range s.Answer.Children {
+		if edited[w.Ref] {
+			continue // kept as somebody made it, where the record is gone
+		}
 		if w.Kind == Ingresses && apply.Text(w.tree, "metadata", "annotations", nginxCanary) != "" {
 			text := apply.Text(w.tree, "metadata", "annotations", nginxWeight)
 			if n, err := strconv.Atoi(text); err != nil || n < 0 || n > 100 {

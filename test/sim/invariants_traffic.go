@@ -95,7 +95,7 @@ func (r *roads) findOutages(c *Cluster, parent *Object) {
 			dead[key+f.Service] = f
 		}
 	}
-	routing := routingOf(parent)
+	routing := routingOf(c.lastValid(parent))
 	for entrance, wanted := range map[string]bool{EntranceRoute: routing.routed, EntranceRoot: true, EntrancePreview: false, EntranceHeaders: false} {
 		key := parent.UID + entrance
 		if wanted && r.lived[key] && !there[entrance] {
@@ -135,7 +135,7 @@ func (r *roads) judge(c *Cluster) error {
 		if o.excused && (c.hampered() || !c.anyReady(parent)) {
 			o.base = c.clock.now
 		}
-		if o.Entrance == EntranceRoot && routingOf(parent).routed && o.excused {
+		if o.Entrance == EntranceRoot && routingOf(c.lastValid(parent)).routed && o.excused {
 			continue // it selects the stable revision and nothing else
 		}
 		limit := reaction + c.Gateway.Program.Max + c.Gateway.Status.Max

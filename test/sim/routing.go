@@ -59,9 +59,10 @@ func (c *Cluster) stored(parent *Object) []Flow {
 // routes, or of the root Service where that is the switch.
 func (c *Cluster) weights(parent *Object) map[string]float64 {
 	weights := map[string]float64{}
-	r := routingOf(parent)
+	valid := c.lastValid(parent)
+	r := routingOf(valid)
 	if r.blue && !r.routed {
-		if o := c.Server.Get(Ref{Services, parent.Namespace, rootService(parent)}); o != nil && o.OwnedBy(parent.UID) {
+		if o := c.Server.Get(Ref{Services, parent.Namespace, rootService(valid)}); o != nil && o.OwnedBy(parent.UID) {
 			weights[o.Text("spec", "selector", revisionLabel)] = 100
 		}
 		return weights

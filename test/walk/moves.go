@@ -34,7 +34,14 @@ var moves = []move{
 	{7, func(w *world) error {
 		return w.edit(map[string]any{"rollbackTo": pick[any](w.r, nil, nil, int64(1), int64(2), int64(3), int64(40))})
 	}},
-	{5, func(w *world) error { return w.respec(w.plan) }},
+	{5, func(w *world) error {
+		return w.respec(func(spec map[string]any) {
+			w.plan(spec)
+			if w.router == "blue" {
+				w.traffic(spec)
+			}
+		})
+	}},
 	{4, func(w *world) error { return w.respec(w.limits) }},
 	{2, func(w *world) error {
 		return w.edit(map[string]any{"progressDeadlineSeconds": int64(pick(w.r, 30, 60, 600)), "autoRollback": pick[any](w.r, nil, nil, false), "revisionHistoryLimit": pick[any](w.r, nil, int64(0), int64(2))})
@@ -72,7 +79,7 @@ var moves = []move{
 const command = "greyrelease.example.com/command"
 
 // move makes one random move.
-func (w *world) move() error {
+func (w *world) move(moves []move) error {
 	total := 0
 	for _, m := range moves {
 		total += m.often
@@ -126,6 +133,13 @@ func (w *world) spoil() error {
 		return w.mend()
 	}
 	w.broken = true
+	if w.router != "" && w.r.IntN(2) == 0 {
+		return w.edit(pick(w.r,
+			map[string]any{"traffic": map[string]any{"ports": nil}},
+			map[string]any{"traffic": map[string]any{"serviceName": "web-preview"}},
+			map[string]any{"scaleDownDelaySeconds": int64(-1)},
+		))
+	}
 	return w.edit(pick(w.r,
 		map[string]any{"maxSurge": int64(0), "maxUnavailable": int64(0)},
 		map[string]any{"batches": []any{map[string]any{"replicas": int64(5)}, map[string]any{"replicas": int64(2)}}},
@@ -145,6 +159,7 @@ func (w *world) mend() error {
 	}
 	spec := map[string]any{"strategy": nil, "scaleDownDelaySeconds": nil, "progressDeadlineSeconds": int64(60)}
 	w.plan(spec)
+	w.traffic(spec)
 	w.limits(spec)
 	if o.Text("spec", "targetVersion") == "no good" {
 		spec["targetVersion"] = w.version()
@@ -161,7 +176,7 @@ func (w *world) children() []*sim.Object {
 	for _, k := range []*sim.Kind{sim.ConfigMaps, sim.Deployments} {
 		list = append(list, w.Server.List(k)...)
 	}
-	return list
+	return append(list, w.routing()...)
 }
 
 func (w *world) deployment() *sim.Object {

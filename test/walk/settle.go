@@ -46,6 +46,7 @@ func (w *world) calmDown() error {
 	m.Faults, m.Down = sim.Faults{}, false
 	w.Quota = 0
 	w.Fit(0)
+	w.Gateway = sim.Gateway{}
 	for i := range 5 {
 		w.ReturnNode(i)
 	}

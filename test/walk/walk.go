@@ -11,13 +11,16 @@ import (
 
 // Walk takes a release for the walk with this seed. trace, if not nil, is called
 // with a line for everything that happens. The error is the first broken rule.
-func Walk(seed uint64, hook sim.Hook, trace func(line string)) (err error) {
+func Walk(seed uint64, hook sim.Hook, trace func(line string)) error {
+	return walk(newWorld(seed, hook), trace, moves)
+}
+
+func walk(w *world, trace func(line string), moves []move) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	w := newWorld(seed, hook)
 	if trace != nil {
 		w.Trace(trace)
 	}
@@ -28,7 +31,7 @@ func Walk(seed uint64, hook sim.Hook, trace func(line string)) (err error) {
 		return err
 	}
 	for range 8 + w.r.IntN(16) {
-		if err := w.move(); err != nil {
+		if err := w.move(moves); err != nil {
 			return fmt.Errorf("cannot make a move: %w", err)
 		}
 		if err := w.rest(); err != nil {

@@ -27,9 +27,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestWalk(t *testing.T) {
+func TestWalk(t *testing.T) { walks(t, Walk, *seeds) }
+
+// TestTrafficWalk has seeds of its own: releases with routers.
+func TestTrafficWalk(t *testing.T) { walks(t, WalkTraffic, *seeds/3) }
+
+// walks takes walks until enough of them failed.
+func walks(t *testing.T, walk func(uint64, sim.Hook, func(string)) error, seeds uint64) {
 	if *only > 0 {
-		err := Walk(*only, sim.Product, func(line string) { fmt.Fprintln(os.Stderr, line) })
+		err := walk(*only, sim.Product, func(line string) { fmt.Fprintln(os.Stderr, line) })
 		if err != nil {
 			t.Fatalf("seed %d: %v", *only, err)
 		}
@@ -41,13 +47,13 @@ func TestWalk(t *testing.T) {
 		group.Go(func() {
 			for {
 				n := uint64(next.Add(1) - 1)
-				if n >= *seeds || failures.Load() >= int64(*most) {
+				if n >= seeds || failures.Load() >= int64(*most) {
 					return
 				}
 				seed := *from + n
-				if err := Walk(seed, sim.Product, nil); err != nil {
+				if err := walk(seed, sim.Product, nil); err != nil {
 					failures.Add(1)
-					t.Errorf("seed %d: %v\nthe end of it:\n%s\nthe whole: go test ./test/walk -run TestWalk -seed %d", seed, err, ending(seed), seed)
+					t.Errorf("seed %d: %v\nthe end of it:\n%s\nthe whole: go test ./test/walk -run '%s$' -seed %d", seed, err, ending(walk, seed), t.Name(), seed)
 				}
 			}
 		})
@@ -56,10 +62,10 @@ func TestWalk(t *testing.T) {
 }
 
 // ending takes a walk again and returns its last lines.
-func ending(seed uint64) string {
+func ending(walk func(uint64, sim.Hook, func(string)) error, seed uint64) string {
 	const most = 25
 	var lines []string
-	if err := Walk(seed, sim.Product, func(line string) {
+	if err := walk(seed, sim.Product, func(line string) {
 		lines = append(lines, line[:min(len(line), 300)])
 		if len(lines) > 2*most {
 			lines = append([]string(nil), lines[most:]...)

@@ -13,11 +13,14 @@ type world struct {
 	*sim.Cluster
 	r        *rand.Rand
 	release  sim.Ref
-	versions int       // how many there are: "1", "2" and so on
-	broken   bool      // the spec is one that the hook refuses
-	edited   bool      // somebody changed a Deployment's template by hand
-	mended   bool      // all versions are good ones
-	entered  time.Time // when the trouble ended
+	versions int    // how many there are: "1", "2" and so on
+	broken   bool   // the spec is one that the hook refuses
+	edited   bool   // somebody changed a Deployment's template by hand
+	mended   bool   // all versions are good ones
+	router   string // what leads requests: httpRoute, ingress, blue, ports or nothing
+	// batchwise: stable is scaled down with the batches.
+	batchwise bool
+	entered   time.Time // when the trouble ended
 }
 
 // pick returns one of the values.
@@ -35,14 +38,23 @@ func between(r *rand.Rand, max time.Duration) time.Duration {
 // newWorld makes a cluster of some temperament, and pods of some.
 func newWorld(seed uint64, hook sim.Hook) *world {
 	r := rand.New(rand.NewPCG(seed, 0x77616c6b))
+	return settled(temperament(seed, r), hook, r)
+}
+
+// temperament is how fast a cluster is.
+func temperament(seed uint64, r *rand.Rand) sim.Options {
 	ms := time.Millisecond
-	options := sim.Options{
+	return sim.Options{
 		Seed:        seed,
 		Mode:        pick(r, sim.Dynamic, sim.ServerSide),
 		Controllers: sim.Lag{Min: ms, Max: pick(r, 5*ms, 30*ms, 30*ms, 500*ms)},
 		Caches:      sim.Lag{Min: ms, Max: pick(r, 5*ms, 20*ms, 20*ms, 300*ms, 2000*ms)},
 		Writes:      sim.Lag{Max: pick(r, 0, 0, 20*ms, 400*ms)},
 	}
+}
+
+// settled is a cluster with versions of some temper.
+func settled(options sim.Options, hook sim.Hook, r *rand.Rand) *world {
 	w := &world{Cluster: sim.New(options, hook), r: r, release: sim.Release("web"), versions: 6}
 	w.Checks = sim.Invariants(w.Cluster)
 	w.Eviction = pick(r, time.Second, 30*time.Second, 5*time.Minute)
@@ -86,6 +98,7 @@ func (w *world) spec(version string) map[string]any {
 	}
 	w.plan(spec)
 	w.limits(spec)
+	w.traffic(spec)
 	if w.r.IntN(3) == 0 {
 		spec["revisionHistoryLimit"] = int64(w.r.IntN(4))
 	}
