@@ -39,7 +39,7 @@ manifests: ## Make bin/install.yaml of manifests/, with the image IMAGE
 		| sed 's|image: greyrelease:dev$$|image: $(IMAGE)|' > $(INSTALL)
 	@echo "$(INSTALL) runs $(IMAGE)"
 
-check: tidy format vet lint generated race ## Check modules, format, lint, generated files and races
+check: tidy format vet lint generated race ## Check modules, format, lint, generated files and routes, races
 
 test: ## Run all tests of the product, the service over HTTP included
 	go test $(RACE) $(QUICK)
@@ -86,6 +86,7 @@ vet:
 
 generated:
 	cd test/tools && go test ./...
+	cd test/gatewayapi && go test ./...
 
 race:
 	go test -race $(QUICK)
