@@ -132,5 +132,7 @@ func (w *world) editRouting() error {
 	case sim.Ingresses:
 		return w.Annotate(o.Ref, "nginx.ingress.kubernetes.io/canary-weight", fmt.Sprint(w.r.IntN(101)))
 	}
-	return w.Edit(o.Ref, map[string]any{"spec": map[string]any{"selector": map[string]any{"app": pick[any](w.r, "other", nil)}}})
+	// A key that somebody adds is not ours to take away in dynamic apply.
+	selector := map[string]any{"greyrelease.example.com/revision": pick[any](w.r, "other", nil)}
+	return w.Edit(o.Ref, map[string]any{"spec": map[string]any{"selector": selector}})
 }
