@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"greyrelease.example.com/hooks/composite"
+	"greyrelease.example.com/hooks/jsontree"
 )
 
 // Parent is the GreyRelease of a request. Its spec stays as it was written,
@@ -125,10 +126,8 @@ type relatedRule struct {
 // depends on the name, the namespace and the spec alone, because Metacontroller
 // keeps it.
 func Customize(req *CustomizeRequest) (*composite.CustomizeResponse, error) {
-	var spec struct {
-		Traffic json.RawMessage `json:"traffic"`
-	}
-	if raw := req.Parent.Spec; len(raw) == 0 || json.Unmarshal(raw, &spec) != nil || absent(spec.Traffic) {
+	fields, _ := jsontree.Fields(req.Parent.Spec)
+	if spec := (object{fields: fields}); absent(spec.raw("traffic")) {
 		return &composite.CustomizeResponse{}, nil
 	}
 	return &composite.CustomizeResponse{RelatedResources: []any{relatedRule{

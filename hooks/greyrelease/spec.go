@@ -87,7 +87,7 @@ func decodeSpec(raw json.RawMessage) (*Spec, field.ErrorList) {
 	}
 
 	o.text("appName", &s.AppName, checkAppName)
-	o.optional("replicas", 0, maxNumber, &s.Replicas)
+	o.optional("replicas", maxNumber, &s.Replicas)
 	if o.required("targetVersion", `name the image tag or digest to release, as in "1.28.0"`) {
 		o.text("targetVersion", &s.TargetVersion, checkVersion)
 	}
@@ -122,7 +122,7 @@ func decodeSpec(raw json.RawMessage) (*Spec, field.ErrorList) {
 	o.integer("rollbackTo", 1, maxNumber, &s.RollbackTo)
 	o.integer("revisionHistoryLimit", 0, maxHistoryLimit, &s.HistoryLimit)
 	var delay *int64
-	o.optional("scaleDownDelaySeconds", 0, maxNumber, &delay)
+	o.optional("scaleDownDelaySeconds", maxNumber, &delay)
 	s.Traffic = o.traffic("traffic")
 	s.checkTraffic(o, delay)
 	return s, errs
@@ -174,12 +174,12 @@ func decodeBatch(path *field.Path, raw json.RawMessage, errs *field.ErrorList) b
 			b.Pods = size.Value
 		}
 	}
-	o.optional("weight", 0, 100, &b.Weight)
+	o.optional("weight", 100, &b.Weight)
 	approvalOK := o.boolean("approval", &b.Approval)
 	o.integer("approvalTimeoutSeconds", 1, maxNumber, &b.ApprovalTimeoutSeconds)
 	if approvalOK && !b.Approval && b.ApprovalTimeoutSeconds > 0 {
 		o.invalid("approvalTimeoutSeconds", "has an effect only with approval: true: set that as well or remove this")
 	}
-	o.optional("soakSeconds", 0, maxNumber, &b.SoakSeconds)
+	o.optional("soakSeconds", maxNumber, &b.SoakSeconds)
 	return b
 }

@@ -189,15 +189,14 @@ func (o object) httpRoute(name string) *httpRouteConfig {
 	for i, item := range in.items("hostnames", maxHostnames, `as in ["shop.example.com"]`) {
 		at := in.path.Child("hostnames").Index(i)
 		var host string
-		switch wrong := ""; {
-		case json.Unmarshal(item, &host) != nil:
+		if json.Unmarshal(item, &host) != nil {
 			*o.errs = append(*o.errs, field.Invalid(at, shown(item), stringWanted(item)))
-		default:
-			if wrong = checkHost(host); wrong != "" {
-				*o.errs = append(*o.errs, field.Invalid(at, cut(host), wrong))
-			}
-			c.Hostnames = append(c.Hostnames, host)
+			continue
 		}
+		if wrong := checkHost(host); wrong != "" {
+			*o.errs = append(*o.errs, field.Invalid(at, cut(host), wrong))
+		}
+		c.Hostnames = append(c.Hostnames, host)
 	}
 	in.text("path", &c.Path, checkPath)
 	c.Headers = in.headers("headers", maxHeaders, checkHeaderName, checkHeaderValue)

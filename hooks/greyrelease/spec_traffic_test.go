@@ -4,8 +4,6 @@ import (
 	"reflect"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"greyrelease.example.com/hooks/history"
 	"greyrelease.example.com/hooks/rollout"
 )
@@ -197,7 +195,7 @@ func TestTrafficOfARelease(t *testing.T) {
 		o := &observation{name: "web", modeKnown: true, mode: tt.mode, routes: routes{given: tt.given}}
 		d := &desire{spec: spec}
 		o.checkTraffic(d)
-		if got := texts(field.ErrorList(d.errs)); tt.want != got {
+		if got := texts(d.errs); tt.want != got {
 			t.Errorf("%s: want\n%s\ngot\n%s", tt.why, tt.want, got)
 		}
 	}

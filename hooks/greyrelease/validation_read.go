@@ -78,10 +78,10 @@ func (o object) integer(name string, from, to int64, into *int64) bool {
 	return false
 }
 
-// optional is integer for a field whose absence is not the same as any number.
-func (o object) optional(name string, from, to int64, into **int64) {
+// optional is integer from 0 for a field whose absence is not the same as any number.
+func (o object) optional(name string, to int64, into **int64) {
 	n := new(int64)
-	if !absent(o.raw(name)) && o.integer(name, from, to, n) {
+	if !absent(o.raw(name)) && o.integer(name, 0, to, n) {
 		*into = n
 	}
 }

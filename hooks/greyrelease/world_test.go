@@ -31,7 +31,6 @@ type world struct {
 	missing []string                   // kinds that the controller was not given
 	invalid bool                       // another field of the spec is wrong
 	parents string                     // status.parents of the HTTPRoute
-	stamped map[string]map[string]any  // managedFields by object
 	deleted map[string]bool            // objects that are being deleted
 }
 
