@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"greyrelease.example.com/test/e2e/clients"
 	"greyrelease.example.com/test/e2e/gateway"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -133,5 +132,5 @@ func TestGateway(t *testing.T) {
 
 	// And the other way round requests are lost: the test could see it.
 	sh.kubectl("scale", "deployment/"+updated, "--replicas=0")
-	sh.eventually("requests lost", func() (bool, string) { failure := clients.Try(sh.ctx, sh.edge.URL("")); return failure != "", failure })
+	sh.eventually("requests lost", func() (bool, string) { failure := sh.ask("", "").Failure; return failure != "", failure })
 }

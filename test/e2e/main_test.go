@@ -26,6 +26,9 @@ import (
 
 var applyStrategy = flag.String("apply", cluster.DynamicApply, "apply strategy of Metacontroller: dynamic-apply or server-side-apply")
 
+// everyRouter is the overlay with all that spec.traffic can ask for.
+const everyRouter = "all"
+
 // What every story uses.
 var (
 	plane  *cluster.Cluster
@@ -52,7 +55,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	plane, err = cluster.Start(ctx, cluster.Options{
-		Root: root, Dir: dir, Apply: *applyStrategy,
+		Root: root, Dir: dir, Overlay: everyRouter, Apply: *applyStrategy,
 		Metacontroller: os.Getenv("METACONTROLLER"), Progress: os.Stderr,
 	})
 	if err != nil {

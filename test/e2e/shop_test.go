@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"greyrelease.example.com/hooks/greyrelease"
 	"greyrelease.example.com/test/e2e/binaries"
 	"greyrelease.example.com/test/e2e/clients"
 	"greyrelease.example.com/test/e2e/gateway"
@@ -31,10 +32,10 @@ var always = map[string]string{"X-Canary": "always"}
 // follows the live objects.
 type shop struct {
 	*story
-	pods   *podserver.Servers
-	edge   *gateway.Gateway
-	load   *clients.Clients
-	shares []clients.Share
+	servers *podserver.Servers
+	edge    *gateway.Gateway
+	load    *clients.Clients
+	shares  []clients.Share
 }
 
 // open begins a story behind a gateway that also serves these Services. Each pod
@@ -49,15 +50,15 @@ func open(t *testing.T, manners gateway.Manners, most int, services ...string) *
 	dir, err := os.MkdirTemp("", "edge-") // short, for the sockets of the proxy
 	sh.must(err)
 	// The context of the test ends before its cleanup does.
-	sh.pods, err = podserver.Start(t.Context(), client, sh.namespace, most)
+	sh.servers, err = podserver.Start(t.Context(), client, sh.namespace, most)
 	sh.must(err)
 	t.Cleanup(func() {
-		if err := sh.pods.Stop(); err != nil {
+		if err := sh.servers.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
 	sh.edge, err = gateway.Start(t.Context(), gateway.Options{
-		Client: client, Dynamic: dyn, Pods: sh.pods, Program: program, Dir: dir,
+		Client: client, Dynamic: dyn, Pods: sh.servers, Program: program, Dir: dir,
 		Namespace: sh.namespace, Name: gatewayName, Services: services, Manners: manners,
 	})
 	sh.must(err)
@@ -80,12 +81,16 @@ func open(t *testing.T, manners gateway.Manners, most int, services ...string) *
 // is answered.
 func (sh *shop) visit(service string) {
 	sh.Helper()
-	url := sh.edge.URL(service)
 	sh.eventually("an answer", func() (bool, string) {
-		failure := clients.Try(sh.ctx, url)
+		failure := sh.ask(service, "").Failure
 		return failure == "", failure
 	})
-	sh.load = clients.Start(sh.ctx, clients.Load{URL: url, Rate: rate, Headers: always, Most: 10 * time.Minute})
+	sh.load = clients.Start(sh.ctx, clients.Load{URL: sh.edge.URL(service), Rate: rate, Headers: always, Most: 10 * time.Minute})
+}
+
+// ask sends one request to a Service, "" for the routes, with a cookie or "".
+func (sh *shop) ask(service, cookie string) clients.Result {
+	return clients.Ask(sh.edge.URL(service), cookie)
 }
 
 // measure waits until the weight of a version is served by the proxy, and then
@@ -96,15 +101,21 @@ func (sh *shop) measure(batch, version string, asked int) {
 		got := sh.weights()
 		return got[version] == asked, fmt.Sprint(got)
 	})
+	sh.settle(batch, version, asked)
+	if got := sh.weights()[version]; got != asked {
+		sh.Errorf("want the weight of %s to stay %d, got %d", version, asked, got)
+	}
+}
+
+// settle measures a version's share of the requests from now on.
+func (sh *shop) settle(batch, version string, asked int) {
+	sh.Helper()
 	from := time.Now()
 	var s clients.Share
 	sh.eventually(fmt.Sprintf("enough requests in %s", batch), func() (bool, string) {
 		s = clients.Measure(sh.load.Results(), batch, version, asked, from, time.Now(), sh.edge.Proxy.Reloads())
 		return s.Counted, fmt.Sprint(s.N)
 	})
-	if got := sh.weights()[version]; got != asked {
-		sh.Errorf("want the weight of %s to stay %d, got %d", version, asked, got)
-	}
 	sh.shares = append(sh.shares, s)
 	if wrong := s.Wrong(); wrong != "" {
 		sh.Error(wrong)
@@ -139,9 +150,18 @@ func (sh *shop) version(service string) string {
 	return image[strings.LastIndex(image, ":")+1:]
 }
 
-// close ends the load: no request may have failed, and while the proxy had a rule
-// for the header, its requests reached the version.
-func (sh *shop) close(header string) {
+// selects is the version that a Service selects: the version of the Deployment with
+// the same labels.
+func (sh *shop) selects(service string) string {
+	sh.Helper()
+	svc, err := client.CoreV1().Services(sh.namespace).Get(sh.ctx, service, metav1.GetOptions{})
+	sh.must(err)
+	return sh.version("web-" + svc.Spec.Selector[greyrelease.LabelRevision])
+}
+
+// close ends the load: no request may have failed, and requests with the header
+// reached these versions while they had the header's rule.
+func (sh *shop) close(headers ...string) {
 	sh.Helper()
 	results := sh.load.Stop()
 	kinds := map[clients.Kind]int{}
@@ -153,14 +173,14 @@ func (sh *shop) close(header string) {
 	for _, failure := range failures {
 		sh.Error(failure)
 	}
-	if header != "" {
-		sh.marked(results, header)
+	if len(headers) > 0 {
+		sh.marked(results, headers)
 	}
 }
 
 // marked checks that while the proxy had a rule for the header, its requests reached
-// the pods of the Service that the rule names, and that a version had some of them.
-func (sh *shop) marked(results []clients.Result, version string) {
+// the pods of the Service that the rule names, and that each version had some of them.
+func (sh *shop) marked(results []clients.Result, versions []string) {
 	sh.Helper()
 	answered := map[string]int{}
 	states := sh.edge.States()
@@ -186,7 +206,9 @@ func (sh *shop) marked(results []clients.Result, version string) {
 		}
 	}
 	sh.Logf("requests with the header while there was a rule for it: %v", answered)
-	if answered[version] < 50 {
-		sh.Errorf("want at least 50 requests with the header answered by %s, got %v", version, answered)
+	for _, version := range versions {
+		if answered[version] < 50 {
+			sh.Errorf("want at least 50 requests with the header answered by %s, got %v", version, answered)
+		}
 	}
 }

@@ -102,7 +102,7 @@ func (c *Clients) run(ctx context.Context, load Load, kind Kind, i int) {
 		ticks := time.NewTicker(period)
 		defer ticks.Stop()
 		for ctx.Err() == nil {
-			r := send(client, url, kind, load)
+			r := send(client, url, "", kind, load)
 			c.mu.Lock()
 			c.results = append(c.results, r)
 			c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *Clients) run(ctx context.Context, load Load, kind Kind, i int) {
 
 // send sends a POST, because net/http tries a GET again on its own when a kept
 // connection ends in the place of an answer.
-func send(client *http.Client, url string, kind Kind, load Load) Result {
+func send(client *http.Client, url, cookie string, kind Kind, load Load) Result {
 	r := Result{Kind: kind, At: time.Now()}
 	request, err := http.NewRequest(http.MethodPost, url, http.NoBody)
 	if err != nil {
@@ -124,6 +124,9 @@ func send(client *http.Client, url string, kind Kind, load Load) Result {
 		return r
 	}
 	request.Host = load.Host
+	if cookie != "" {
+		request.Header.Set("Cookie", cookie)
+	}
 	if kind == Marked {
 		for name, value := range load.Headers {
 			request.Header.Set(name, value)
@@ -165,19 +168,8 @@ func (c *Clients) Results() []Result {
 	return results
 }
 
-// Try sends one request and says how it failed, or "".
-func Try(ctx context.Context, url string) string {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err.Error()
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err.Error()
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return response.Status
-	}
-	return ""
+// Ask sends one request on a new connection, with a cookie or "".
+func Ask(url, cookie string) Result {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+	return send(client, url, cookie, Fresh, Load{})
 }

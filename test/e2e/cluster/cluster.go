@@ -41,6 +41,9 @@ type Options struct {
 	Root string
 	// Dir is where everything is written: logs, data, kubeconfigs.
 	Dir string
+	// Overlay is the folder below manifests/overlays to install; "" for none. Install
+	// applies the one that is set when it is called.
+	Overlay string
 	// Apply is the apply strategy that Metacontroller starts with.
 	Apply string
 	// Metacontroller is the path of a Metacontroller; "" for the double.

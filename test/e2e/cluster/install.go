@@ -37,8 +37,8 @@ func (c *Cluster) install(ctx context.Context) error {
 	return c.Install(ctx)
 }
 
-// Install applies manifests/ as shipped, through an overlay that changes nothing
-// but the address of the webhook.
+// Install applies manifests/ and the overlay as shipped, through an overlay of its
+// own that changes nothing but the addresses of the webhooks.
 func (c *Cluster) Install(ctx context.Context) error {
 	overlay, err := c.writeOverlay()
 	if err != nil {
@@ -65,22 +65,35 @@ func (c *Cluster) writeOverlay() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot write overlay: %w", err)
 	}
-	operations, err := yaml.Marshal([]map[string]any{
-		{"op": "remove", "path": "/spec/hooks/sync/webhook/service"},
-		{"op": "remove", "path": "/spec/hooks/sync/webhook/path"},
-		{"op": "add", "path": "/spec/hooks/sync/webhook/url", "value": c.ServiceURL() + "/sync"},
-	})
+	hooks, patches := []string{"sync"}, []map[string]any{}
+	if c.Overlay != "" {
+		patch, err := os.ReadFile(filepath.Join(c.Root, "manifests", "overlays", c.Overlay, "compositecontroller.yaml"))
+		if err != nil {
+			return "", fmt.Errorf("cannot read overlay: %w", err)
+		}
+		hooks, patches = append(hooks, "customize"), append(patches, map[string]any{"patch": string(patch)})
+	}
+	var operations []map[string]any
+	for _, hook := range hooks {
+		path := "/spec/hooks/" + hook + "/webhook/"
+		operations = append(operations,
+			map[string]any{"op": "remove", "path": path + "service"},
+			map[string]any{"op": "remove", "path": path + "path"},
+			map[string]any{"op": "add", "path": path + "url", "value": c.ServiceURL() + "/" + hook})
+	}
+	addresses, err := yaml.Marshal(operations)
 	if err != nil {
 		return "", fmt.Errorf("cannot write overlay: %w", err)
 	}
+	patches = append(patches, map[string]any{
+		"target": map[string]string{"kind": "CompositeController", "name": "greyrelease"},
+		"patch":  string(addresses),
+	})
 	text, err := yaml.Marshal(map[string]any{
 		"apiVersion": "kustomize.config.k8s.io/v1beta1",
 		"kind":       "Kustomization",
 		"resources":  []string{base},
-		"patches": []map[string]any{{
-			"target": map[string]string{"kind": "CompositeController", "name": "greyrelease"},
-			"patch":  string(operations),
-		}},
+		"patches":    patches,
 	})
 	if err != nil {
 		return "", fmt.Errorf("cannot write overlay: %w", err)

@@ -62,20 +62,17 @@ type Gateway struct {
 
 	mu      sync.Mutex
 	manners Manners
-	seen    map[types.UID]version // of routes, with when it was first seen
+	queue   map[types.UID][]served // versions of routes that are not due yet, in order
+	seen    map[types.UID]int64    // the latest generation
 	applied map[types.UID]served
 	states  []State
 	err     error
 }
 
-type version struct {
-	generation int64
-	at         time.Time
-}
-
-// served is a version of a route that the proxy serves.
+// served is a version of a route that the proxy serves, or will.
 type served struct {
 	generation int64
+	at         time.Time // when it was first seen
 	route      route
 	rules      []haproxy.Rule
 	broken     []string // backends that do not exist
@@ -93,7 +90,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	g := &Gateway{
 		Options: o, cancel: cancel, wake: make(chan struct{}, 1), manners: o.Manners,
-		ports: map[string]int{}, seen: map[types.UID]version{}, applied: map[types.UID]served{},
+		ports: map[string]int{}, queue: map[types.UID][]served{}, seen: map[types.UID]int64{}, applied: map[types.UID]served{},
 	}
 	for _, name := range append([]string{""}, o.Services...) {
 		port, err := haproxy.FreePort()
@@ -284,32 +281,32 @@ func (g *Gateway) take(routes []unstructured.Unstructured, manners Manners) time
 	there := map[types.UID]bool{}
 	for i := range routes {
 		u := &routes[i]
-		uid, generation := u.GetUID(), u.GetGeneration()
+		uid := u.GetUID()
 		there[uid] = true
-		if g.seen[uid].generation != generation {
-			g.seen[uid] = version{generation, time.Now()}
-		}
-		if g.applied[uid].generation == generation {
-			continue
-		}
-		if wait := time.Until(g.seen[uid].at.Add(manners.Delay)); wait > 0 {
-			if again == 0 || wait < again {
-				again = wait
+		if generation := u.GetGeneration(); g.seen[uid] != generation {
+			g.seen[uid] = generation
+			s := served{generation: generation, at: time.Now()}
+			if s.route, s.wrong = decode(u); s.wrong == nil {
+				s.rules, s.wrong = s.route.rules()
 			}
-			continue
+			g.queue[uid] = append(g.queue[uid], s)
 		}
-		if manners.Verdict == Refuse {
-			continue // and what was served before is served on
+		for len(g.queue[uid]) > 0 && manners.Verdict != Refuse { // what was served before is served on
+			next := g.queue[uid][0]
+			if wait := time.Until(next.at.Add(manners.Delay)); wait > 0 {
+				if again == 0 || wait < again {
+					again = wait
+				}
+				break
+			}
+			g.applied[uid], g.queue[uid] = next, g.queue[uid][1:]
 		}
-		s := served{generation: generation}
-		if s.route, s.wrong = decode(u); s.wrong == nil {
-			s.rules, s.wrong = s.route.rules()
-		}
-		g.applied[uid] = s
 	}
 	for uid := range g.applied {
 		if !there[uid] {
 			delete(g.applied, uid)
+			delete(g.queue, uid)
+			delete(g.seen, uid)
 		}
 	}
 	return again

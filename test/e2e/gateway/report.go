@@ -21,7 +21,7 @@ type Verdict string
 const (
 	// Accept reports the truth.
 	Accept Verdict = ""
-	// Refuse reports Accepted=False, and goes on with what it served before.
+	// Refuse reports Accepted=False at once, and goes on with what it served before.
 	Refuse Verdict = "refuse"
 	// Stale serves the route and reports Accepted=True for the generation before.
 	Stale Verdict = "stale"
@@ -60,9 +60,9 @@ func (g *Gateway) Behave(m Manners) {
 // report writes the status of a route.
 func (g *Gateway) report(ctx context.Context, u *unstructured.Unstructured, manners Manners) error {
 	g.mu.Lock()
-	s, due := g.applied[u.GetUID()], time.Since(g.seen[u.GetUID()].at) >= manners.Delay
+	s := g.applied[u.GetUID()]
 	g.mu.Unlock()
-	if !due || manners.Verdict == Never || manners.Verdict != Refuse && s.generation != u.GetGeneration() {
+	if manners.Verdict == Never || manners.Verdict != Refuse && s.generation != u.GetGeneration() {
 		return nil
 	}
 	before, _, err := unstructured.NestedSlice(u.Object, "status", "parents")

@@ -158,6 +158,9 @@ func (r Rule) render(b, uses *strings.Builder, name string) error {
 	fmt.Fprintf(b, "  http-request set-var(txn.%s) rand(%d)\n", name, total)
 	if r.Cookie != "" {
 		for _, w := range r.Weights {
+			if w.Weight == 0 {
+				continue
+			}
 			pinned := fmt.Sprintf("{ req.cook(%s) -m str %s }", r.Cookie, w.Service)
 			fmt.Fprintf(uses, "  use_backend s_%s%s\n", w.Service, condition(append(slices.Clone(when), pinned)))
 		}

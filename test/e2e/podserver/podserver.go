@@ -31,8 +31,9 @@ const (
 
 // Servers are the servers of all pods in a namespace.
 type Servers struct {
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	cancel  context.CancelFunc
+	watch   sync.WaitGroup
+	serving sync.WaitGroup
 	// most is how many requests a second a pod answers; 0 for no limit.
 	most int
 
@@ -77,7 +78,7 @@ func Start(ctx context.Context, client kubernetes.Interface, namespace string, m
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	s.done.Go(func() {
+	s.watch.Go(func() {
 		<-ctx.Done()
 		factory.Shutdown()
 	})
@@ -87,12 +88,15 @@ func Start(ctx context.Context, client kubernetes.Interface, namespace string, m
 // Stop ends all servers at once.
 func (s *Servers) Stop() error {
 	s.cancel()
-	s.done.Wait()
+	s.watch.Wait() // so that no server is started any more
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, p := range s.pods {
 		p.http.Close()
 	}
+	s.mu.Unlock()
+	s.serving.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.err
 }
 
@@ -192,7 +196,7 @@ func (s *Servers) open(pod *corev1.Pod) (*server, error) {
 		p.served.Add(1)
 		fmt.Fprintln(w, p.version)
 	})}
-	s.done.Go(func() {
+	s.serving.Go(func() {
 		if err := p.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
