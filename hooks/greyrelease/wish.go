@@ -344,6 +344,9 @@ func (s *Spec) switchBatch() rollout.Batch {
 // hints are what can be known when the record is lost.
 func (o *observation) hints() rollout.Hints {
 	h := rollout.Hints{Command: o.status.command(), Highest: max(int64(o.status.StableRevision), int64(o.status.TargetRevision))}
+	for _, c := range o.decided() {
+		h.Counter = max(h.Counter, decisionOf(c).Counter)
+	}
 	for _, s := range o.snapshots {
 		h.Highest = max(h.Highest, s.Number)
 		if s.Number != 0 {

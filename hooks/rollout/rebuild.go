@@ -15,6 +15,8 @@ type Hints struct {
 	History []Entry
 	// Highest is the highest revision number seen anywhere.
 	Highest int64
+	// Counter is the highest counter that anything was decided under.
+	Counter int64
 	// Past are the revisions with a snapshot, the oldest first.
 	Past []Past
 }
@@ -53,6 +55,7 @@ func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 			r.Highest = max(r.Highest, d.Revision)
 		}
 	}
+	r.Counter = max(r.Counter, h.Counter+1)
 	r.Stable = rebuildStable(target, f, h)
 	r.Route = observedRoute(f, now)
 	d := f.of(target.Number)
@@ -68,6 +71,9 @@ func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 	}
 	if r.Stage == Rolling && d.asked() > 1 {
 		r.Reached = &Position{Pods: d.asked() - 1, Replicas: max(w.Replicas, runningPods(f))}
+		if r.Settings.KeepStable && w.Replicas >= r.Reached.Pods {
+			r.Reached.Replicas = w.Replicas // the others are beside the target
+		}
 	}
 	return r
 }

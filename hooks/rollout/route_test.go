@@ -195,5 +195,28 @@ func TestRecordLostWithWeights(t *testing.T) {
 	f.Deployments[0].Stable = true
 	m.record = Rebuild(&m.wish, f, Hints{}, m.now)
 	m.run(time.Second)
-	wantLine(t, m, "Rolling target=2.1 stable=1 reached=2/13 1:10/10@70% 2:3/3@30%")
+	wantLine(t, m, "Rolling target=2.1 stable=1 reached=2/10 1:10/10@70% 2:3/3@30%")
+}
+
+// TestRefusedOnTheWayBack: a gateway that says no to every change must not keep
+// the failed version alive.
+func TestRefusedOnTheWayBack(t *testing.T) {
+	m := routed(t, 4, RouterWeights, true)
+	m.wish.Settings.Batches = []Batch{{Percent: 50, Approval: true}}
+	m.target(2)
+	m.run(5 * time.Second)
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:4/4@50% 2:2/2@50%")
+	m.refused = "Pending: no"
+	m.run(20 * time.Second)
+	wantLine(t, m, "RollingBack target=2.1 stable=1 1:4/4@100% 2:2/2@0%")
+	m.run(30 * time.Second)
+	wantLine(t, m, "RolledBack target=2.1 stable=1 1:4/4@100% 2:0/0")
+}
+
+// TestRebuiltBehindEverything: what else than Deployments was decided counts.
+func TestRebuiltBehindEverything(t *testing.T) {
+	m := routed(t, 4, RouterWeights, true)
+	if r := Rebuild(&m.wish, m.facts(), Hints{Counter: 40}, m.now); r.Counter != 41 {
+		t.Errorf("want counter 41, got %d", r.Counter)
+	}
 }

@@ -49,11 +49,18 @@ func (t *transition) steer() {
 	}
 	if !next.sameAs(r.Route) {
 		next.Since = t.now
-	} else if t.placed() {
+	} else if t.placed() || t.givenUp() {
 		t.release(next)
 	}
 	r.Route = next
 	t.lookAtRoute()
+}
+
+// givenUp tells whether a way back waits no longer for a route that is refused: it
+// carries what it should, and nobody will ever say yes to it.
+func (t *transition) givenUp() bool {
+	tr := t.facts.Traffic
+	return t.r.backward() && tr != nil && tr.Refused != "" && t.over(t.r.Route.Since, AcceptSeconds)
 }
 
 // lingers tells whether a share without weight still says something: its pods
@@ -255,7 +262,10 @@ func (t *transition) forTarget(cur int64) int64 {
 	if full {
 		return most
 	}
-	return min(cur, most, max(1, weight*serving/size))
+	if !r.Settings.KeepStable {
+		return min(cur, most) // as much as its pods can serve
+	}
+	return min(cur, max(1, weight*serving/size))
 }
 
 // crowded tells whether a superseded version stands between the stable one and
