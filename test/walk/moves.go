@@ -159,7 +159,9 @@ func (w *world) mend() error {
 	}
 	spec := map[string]any{"strategy": nil, "scaleDownDelaySeconds": nil, "progressDeadlineSeconds": int64(60)}
 	w.plan(spec)
-	w.traffic(spec)
+	if w.traffic(spec); w.router != "" {
+		spec["traffic"].(map[string]any)["serviceName"] = nil
+	}
 	w.limits(spec)
 	if o.Text("spec", "targetVersion") == "no good" {
 		spec["targetVersion"] = w.version()
