@@ -19,6 +19,9 @@ const reaction = 60 * time.Second
 // the spec does not say less.
 const drain = 10 * time.Second
 
+// follow is how long weights may take to follow pods that come.
+const follow = 10 * time.Second
+
 // roads holds the rules about requests.
 type roads struct {
 	bounds  *bounds
@@ -29,6 +32,7 @@ type roads struct {
 	outages map[string]*outage            // by uid, entrance and Service
 	led     map[string]map[string]string  // by uid: the revisions that stored objects lead to
 	until   map[string]time.Time          // by uid and hash: when they last did
+	over    map[string]time.Time          // by uid and hash: since when a version has more requests than pods
 	written map[string]map[string]float64 // by uid: the weights as we wrote them last
 	stables map[string][2]int64           // by uid: the stable revision and the one before it
 }
@@ -45,7 +49,7 @@ func newRoads(b *bounds, g *gates) *roads {
 	return &roads{
 		bounds: b, gates: g, version: -1,
 		lived: map[string]bool{}, outages: map[string]*outage{}, led: map[string]map[string]string{},
-		until: map[string]time.Time{}, written: map[string]map[string]float64{}, stables: map[string][2]int64{},
+		until: map[string]time.Time{}, over: map[string]time.Time{}, written: map[string]map[string]float64{}, stables: map[string][2]int64{},
 	}
 }
 
@@ -129,10 +133,14 @@ func (r *roads) judge(c *Cluster) error {
 			delete(r.outages, key)
 			continue
 		}
-		if c.troubled(o.since) || !c.anyReady(parent) {
+		// At 0 replicas nobody is to answer, and what a refused spec does not say any
+		// more nobody can make again.
+		nothing := parent.Int("spec", "replicas") == 0 || !c.anyReady(parent) ||
+			o.Service == "" && c.refused[edition{parent.UID, parent.Generation()}]
+		if c.troubled(o.since) || nothing {
 			o.excused = true
 		}
-		if o.excused && (c.hampered() || !c.anyReady(parent)) {
+		if o.excused && (c.hampered() || nothing) {
 			o.base = c.clock.now
 		}
 		if o.Entrance == EntranceRoot && routingOf(c.lastValid(parent)).routed && o.excused {
@@ -215,7 +223,17 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 	for _, f := range flows {
 		hash := f.Service[min(len(parent.Name)+1, len(f.Service)):]
 		ready := 100 * float64(by[hash]) / float64(min(replicas, all))
-		if f.Entrance == EntranceRoute && f.Percent > math.Ceil(ready)+1 {
+		key := parent.UID + hash
+		if f.Entrance != EntranceRoute || f.Percent <= math.Ceil(ready)+1 {
+			delete(r.over, key)
+			continue
+		}
+		if _, known := r.over[key]; !known {
+			r.over[key] = c.clock.now
+		}
+		// While pods are missing, each one that comes makes the others' share smaller;
+		// the weights follow.
+		if all >= replicas || c.Since(r.over[key]) > follow+c.Gateway.Program.Max+c.Gateway.Status.Max {
 			return fmt.Errorf("%.3g%% of the requests are led to %s, whose %d of %d pods can serve %.3g%%", f.Percent, f.Service, by[hash], replicas, ready)
 		}
 	}

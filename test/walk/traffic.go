@@ -70,8 +70,12 @@ func (w *world) traffic(spec map[string]any) {
 	if w.batchwise && (w.router == "httpRoute" || w.router == "ingress") {
 		traffic["stableScaleDown"] = "WithBatches"
 	}
+	delay := int64(pick(w.r, 0, 5, 20, 120))
+	if w.router == "ingress" {
+		delay = max(delay, 10) // nobody reports there, and a reload takes as much as 8 s
+	}
 	if w.router != "ports" && w.r.IntN(2) == 0 {
-		spec["scaleDownDelaySeconds"] = int64(pick(w.r, 0, 5, 20, 120))
+		spec["scaleDownDelaySeconds"] = delay
 	}
 	spec["traffic"] = traffic
 }
