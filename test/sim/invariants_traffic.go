@@ -76,7 +76,8 @@ func (r *roads) look(c *Cluster, parent *Object) error {
 	// Who looks at a preview is not to be spared a gap.
 	led := c.ledTo(parent, slices.DeleteFunc(c.stored(parent), func(f Flow) bool { return f.Entrance == EntrancePreview }))
 	for hash := range r.led[parent.UID] {
-		if led[hash] == "" {
+		// Where somebody led them there for a moment, the time before that counts.
+		if led[hash] == "" && c.Since(c.lastHand) > reaction {
 			r.until[parent.UID+hash] = c.clock.now
 		}
 	}
