@@ -169,7 +169,13 @@ func (sh *shop) close(headers ...string) {
 		kinds[r.Kind]++
 	}
 	failures := clients.Failures(results)
-	sh.Logf("%d requests %v, %d reloads, lost: %d\n%s", len(results), kinds, len(sh.edge.Proxy.Reloads()), clients.Lost(results), clients.Table(sh.shares))
+	sh.Logf("%d requests %v, %d reloads, the slowest took %v, lost: %d\n%s", len(results), kinds, len(sh.edge.Proxy.Reloads()),
+		sh.edge.Proxy.Slowest().Round(time.Millisecond), clients.Lost(results), clients.Table(sh.shares))
+	if len(failures) > 0 {
+		for _, state := range sh.edge.States() {
+			sh.Logf("%s the proxy serves %v with %v", state.At.UTC().Format("15:04:05.000"), state.Config.Frontends[0].Rules, state.Config.Services)
+		}
+	}
 	for _, failure := range failures {
 		sh.Error(failure)
 	}

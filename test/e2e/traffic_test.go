@@ -19,13 +19,14 @@ import (
 // watches.
 const rootName = "shop"
 
-// graceful is a template whose pods take their grace period of three seconds.
+// graceful is a template whose pods take their grace period of ten seconds: a machine
+// that stands still for some must not look like a proxy that was not told.
 func graceful() object {
 	template := object{
 		"metadata": object{"annotations": object{"test/end": "slow"}},
 		"spec":     spec(0, "", nil)["template"].(object)["spec"],
 	}
-	template["spec"].(object)["terminationGracePeriodSeconds"] = int64(3)
+	template["spec"].(object)["terminationGracePeriodSeconds"] = int64(10)
 	return template
 }
 
@@ -52,10 +53,11 @@ func approved(replicas ...any) []any {
 }
 
 // release lets version 1.0 of 4 replicas go out, and has requests come to a
-// Service, "" for the routes. At no time are there fewer than 4 pods.
+// Service, "" for the routes. At no time are there fewer than 4 pods. No version is
+// kept for a while, which would hide that it went before its requests did.
 func (sh *shop) release(service string, more object) {
 	sh.Helper()
-	sp := spec(4, "1.0", object{"template": graceful(), "scaleDownDelaySeconds": int64(4)})
+	sp := spec(4, "1.0", object{"template": graceful(), "scaleDownDelaySeconds": int64(0)})
 	maps.Copy(sp, more)
 	sh.create(sp)
 	sh.settled("1.0")
@@ -234,8 +236,9 @@ func TestSlowGateway(t *testing.T) {
 	sh := open(t, gateway.Manners{Delay: 35 * time.Second}, most)
 	sh.release("", object{"traffic": routed(nil), "scaleDownDelaySeconds": int64(30), "batches": []any{object{"replicas": "50%"}}})
 	sh.patch(object{"targetVersion": "2.0"})
-	sh.settled("2.0")
+	sh.phase(greyrelease.PhaseHealthy)
 	sh.measure("promoted", "2.0", 100)
+	sh.settled("2.0")
 	sh.pods(map[string]int{"2.0": 4})
 	sh.close()
 }

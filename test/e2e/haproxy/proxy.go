@@ -29,6 +29,7 @@ type Proxy struct {
 	mu      sync.Mutex
 	text    string
 	reloads []time.Time
+	slowest time.Duration
 }
 
 // Start starts haproxy with a configuration. Its files are in dir, whose path must
@@ -76,6 +77,7 @@ func (p *Proxy) Apply(ctx context.Context, config Config) error {
 	if err != nil {
 		return fmt.Errorf("cannot reload haproxy: %w", err)
 	}
+	started := time.Now()
 	// The master starts anew on this signal, and is deaf until it has: so each reload
 	// is waited for.
 	if err := syscall.Kill(p.master.Pid(), syscall.SIGUSR2); err != nil {
@@ -86,7 +88,16 @@ func (p *Proxy) Apply(ctx context.Context, config Config) error {
 	}
 	p.text = text
 	p.reloads = append(p.reloads, time.Now())
+	p.slowest = max(p.slowest, time.Since(started))
 	return nil
+}
+
+// Slowest is how long the slowest reload took: until then connections were handed
+// out by the configuration before.
+func (p *Proxy) Slowest() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.slowest
 }
 
 // Reloads are the instants since when each new configuration was in force.
