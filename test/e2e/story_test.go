@@ -325,15 +325,15 @@ func (s *story) idle() {
 	}
 }
 
-// quiet waits until nothing has been written for four seconds: counts of pods in
-// the status may be held back for two.
+// quiet waits until nothing has been written for seven seconds: counts of pods in
+// the status may be held back for five after a write.
 func (s *story) quiet() {
 	s.Helper()
 	last, since := s.writes(), time.Now()
-	s.until("no writes for 4 s", func() (bool, string) {
+	s.until("no writes for 7 s", func() (bool, string) {
 		if n := s.writes(); n != last {
 			last, since = n, time.Now()
 		}
-		return time.Since(since) > 4*time.Second, fmt.Sprintf("%d writes", last)
+		return time.Since(since) > 7*time.Second, fmt.Sprintf("%d writes", last)
 	})
 }
