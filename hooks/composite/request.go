@@ -63,7 +63,8 @@ type Controller struct {
 
 // ControllerMetadata is what hooks need of the controller's metadata.
 type ControllerMetadata struct {
-	Name string `json:"name"`
+	Name        string            `json:"name"`
+	Annotations map[string]string `json:"annotations"`
 }
 
 // ControllerSpec is what hooks need of the controller's spec.

@@ -28,6 +28,9 @@ const (
 	// AnnotationFailed marks the Deployment of a revision that failed, so that it
 	// is not tried again even if the record is lost.
 	AnnotationFailed = history.Prefix + "failed"
+	// AnnotationChannel is where operators say, on the CompositeController, that the
+	// experimental channel of the Gateway API is installed: nobody else can know.
+	AnnotationChannel = history.Prefix + "channel"
 	// AnnotationCommand is where users write commands, on the GreyRelease.
 	AnnotationCommand = history.Prefix + "command"
 )

@@ -10,7 +10,11 @@ import (
 // routes are the observed objects that lead requests.
 type routes struct {
 	// given are the kinds that the controller was given.
-	given         map[string]bool
+	given map[string]bool
+	// controller is the CompositeController; experimental tells whether it says that
+	// the experimental channel of the Gateway API is installed.
+	controller    string
+	experimental  bool
 	services      map[string]*observedService // by name
 	httpRoute     *observedHTTPRoute
 	mainIngress   *observedIngress
@@ -21,9 +25,14 @@ type routes struct {
 	slicesKnown bool
 }
 
+// channelExperimental is the value of AnnotationChannel that counts.
+const channelExperimental = "experimental"
+
 // sortRoutes takes in what leads requests, and what is none of the kinds of ours.
 func (o *observation) sortRoutes(req *Request) {
 	o.given = make(map[string]bool, len(req.Children))
+	o.controller = req.Controller.Metadata.Name
+	o.experimental = req.Controller.Metadata.Annotations[AnnotationChannel] == channelExperimental
 	for _, kind := range req.Kinds() {
 		o.given[kind] = true
 		switch kind {

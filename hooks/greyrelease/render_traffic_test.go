@@ -74,14 +74,14 @@ func TestHTTPRoute(t *testing.T) {
 		w.settle()
 		w.want("a weight of 0 is written", `
 			HTTPRoute web [0 headers: 1=0 2=100]
-			Service web -> 1
+			Service web -> 2
 			Service web-1111111111 -> 1
 			Service web-2222222222 -> 2`)
 		w.record.Stable, w.record.Stage = revisionOf(2), rollout.Complete
 		delete(w.pods, 1)
 		w.route(0, map[int64]int64{2: 100})
 		writes := strings.Join(w.apply(w.sync()), ", ")
-		if want := "Service web, HTTPRoute web"; want != writes {
+		if want := "HTTPRoute web"; want != writes {
 			t.Errorf("want %s, got %s: a Service that a route is observed to name stays", want, writes)
 		}
 		w.settle()

@@ -381,6 +381,12 @@ func (a *answer) rootSelector() map[string]string {
 		if revision = r.Stable; revision.Number == 0 {
 			revision = r.Target
 		}
+		for _, share := range routeShares(r) {
+			if share.Weight == 100 {
+				// The stable one may have to give up its last pods before it is replaced.
+				revision = a.revision(share.Revision)
+			}
+		}
 	}
 	if revision.Hash == "" || a.facts.Available(revision.Number) == 0 {
 		return kept()

@@ -171,6 +171,8 @@ func TestTrafficOfARelease(t *testing.T) {
 			`spec.traffic: Forbidden: Metacontroller was not told that releases have services: apply manifests/40-compositecontroller.yaml of this version again`},
 		{"no HTTPRoutes", `{"ports":[{"port":80}],"httpRoute":{"parentRefs":[{"name":"gw"}]}}`, map[string]bool{kindService: true}, history.Dynamic,
 			`spec.traffic.httpRoute: Forbidden: Metacontroller was not told that releases have httproutes.gateway.networking.k8s.io: install the Gateway API and apply the overlay manifests/overlays/gateway-api`},
+		{"stickiness that nobody has", `{"ports":[{"port":80}],"httpRoute":{"parentRefs":[{"name":"gw"}],"sticky":{"cookieName":"a"}}}`, all, history.ServerSide,
+			`spec.traffic.httpRoute.sticky: Forbidden: needs the experimental channel of the Gateway API: install it, then say so: kubectl annotate compositecontroller greyrelease greyrelease.example.com/channel=experimental`},
 		{"no Ingresses", `{"ports":[{"port":80}],"ingress":{}}`, map[string]bool{kindService: true}, history.Dynamic,
 			`spec.traffic.ingress: Forbidden: Metacontroller was not told that releases have ingresses.networking.k8s.io: apply the overlay manifests/overlays/ingress`},
 		{"the preview's name", `{"serviceName":"web-preview","ports":[{"port":80}]}`, all, history.Dynamic,
@@ -192,7 +194,7 @@ func TestTrafficOfARelease(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatalf("%s: want no errors of the spec, got\n%s", tt.why, texts(errs))
 		}
-		o := &observation{name: "web", modeKnown: true, mode: tt.mode, routes: routes{given: tt.given}}
+		o := &observation{name: "web", modeKnown: true, mode: tt.mode, routes: routes{given: tt.given, controller: "greyrelease"}}
 		d := &desire{spec: spec}
 		o.checkTraffic(d)
 		if got := texts(d.errs); tt.want != got {

@@ -239,7 +239,7 @@ func (a *answer) phase(v rollout.View) Phase {
 // outAtZero tells whether a release has gone as far as it can without replicas.
 func (a *answer) outAtZero() bool {
 	r := a.record
-	return r != nil && r.Stage == rollout.Promoting && a.size() == 0 && a.facts.Drained(0)
+	return r != nil && r.Stage == rollout.Promoting && a.size() == 0 && a.facts.Drained(0, nil)
 }
 
 // ready tells whether the target is fully out and available.
@@ -252,6 +252,6 @@ func (a *answer) ready() bool {
 	if a.outAtZero() {
 		return a.facts.Find(r.Target.Number) != nil
 	}
-	return r.Stage == rollout.Complete && a.facts.Drained(r.Target.Number) &&
+	return r.Stage == rollout.Complete && a.facts.Drained(r.Target.Number, r.Route) &&
 		a.facts.Settled(r.Target.Number, size) && a.facts.Available(r.Target.Number) >= size
 }

@@ -116,9 +116,11 @@ type TrafficHTTPRoute struct {
 	// +kubebuilder:validation:MaxProperties=16
 	Headers map[string]string `json:"headers,omitempty"`
 
-	// Keeps each client on the version that it was sent to first. It needs the
-	// experimental channel of the Gateway API and a gateway that supports it. Default:
-	// none, each request is sent by the weights.
+	// Keeps each client on the version that it was sent to first. It needs a
+	// gateway that supports it and the experimental channel of the Gateway API, which
+	// the CompositeController's annotation greyrelease.example.com/channel
+	// must say is installed: "experimental". Default: none, each request is sent by the
+	// weights.
 	Sticky *TrafficSticky `json:"sticky,omitempty"`
 }
 

@@ -23,6 +23,13 @@ func (o *observation) checkTraffic(d *desire) {
 		o.needKind(d, path.Child("httpRoute"), kindHTTPRoute, "httproutes."+gatewayGroup,
 			"install the Gateway API and apply the overlay manifests/overlays/gateway-api")
 	}
+	if t.HTTPRoute != nil && t.HTTPRoute.Cookie != "" && !o.experimental {
+		// The standard channel does not know the field: server-side apply is refused
+		// for ever, and dynamic apply would write it on every sync.
+		d.errs = append(d.errs, field.Forbidden(path.Child("httpRoute", "sticky"), fmt.Sprintf(
+			"needs the experimental channel of the Gateway API: install it, then say so: kubectl annotate compositecontroller %s %s=%s",
+			o.controller, AnnotationChannel, channelExperimental)))
+	}
 	if t.Ingress != nil {
 		o.needKind(d, path.Child("ingress"), kindIngress, "ingresses.networking.k8s.io", "apply the overlay manifests/overlays/ingress")
 	}

@@ -138,6 +138,7 @@ func (w *world) request() *Request {
 		extra += `,"batchSize":0`
 	}
 	body := map[string]any{
+		"controller": map[string]any{"metadata": map[string]any{"name": "greyrelease", "annotations": map[string]any{AnnotationChannel: channelExperimental}}},
 		"parent": map[string]any{
 			"apiVersion": APIVersion, "kind": Kind,
 			"metadata": map[string]any{"name": "web", "namespace": "default", "uid": "u", "generation": 1, "creationTimestamp": "2026-11-30T11:00:00Z"},

@@ -58,7 +58,7 @@ func orders(r *Record, w *Wish, f *Facts) map[int64]int64 {
 	switch r.Stage {
 	case Complete, RolledBack:
 		for _, s := range r.Route.shares() {
-			if _, runs := out[s.Revision]; runs && s.Free && r.needed(s.Revision, 0, f) == 0 {
+			if _, runs := out[s.Revision]; runs && s.Free && r.needed(s.Revision, 0, f) == 0 && r.whole(w, f) {
 				out[s.Revision] = 0
 			}
 		}
@@ -104,6 +104,14 @@ func (r *Record) steady(w *Wish, f *Facts) int64 {
 	return 1
 }
 
+// whole tells whether the stable revision has the pods that can be relied on. Until
+// then a version that was kept stays: it may have to take the requests back.
+func (r *Record) whole(w *Wish, f *Facts) bool {
+	n := r.steady(w, f)
+	_, unavailable := r.Settings.budget(n)
+	return f.of(r.Stable.Number).available() >= n-unavailable
+}
+
 // within holds a raise of the stable revision back to what there is room for beside
 // pods of others, that somebody else scaled up or an old cache shows. The next
 // record takes those away.
@@ -117,7 +125,7 @@ func (r *Record) within(n int64, f *Facts, out map[int64]int64) int64 {
 	if others == 0 {
 		return n
 	}
-	surge, _ := Budget(n, r.Settings.MaxSurge, r.Settings.MaxUnavailable)
+	surge, _ := r.Settings.budget(n)
 	return min(n, max(0, f.of(r.Stable.Number).asked(), n+surge-others))
 }
 

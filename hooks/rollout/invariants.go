@@ -53,14 +53,14 @@ func checkRequests(r *Record, f *Facts, ordered map[int64]int64) error {
 	}
 	for i := range f.Deployments {
 		d := &f.Deployments[i]
-		replicas := d.asked()
+		floor := d.asked()
 		if r.Wave != nil {
-			replicas = r.Wave.Replicas
+			floor = r.Wave.Floor
 		} else if r.kept(d.Revision) {
 			continue // scaled by the user
 		}
 		n, have := ordered[d.Revision], d.available()
-		if needed := min(have, r.needed(d.Revision, replicas, f)); n < needed {
+		if needed := min(have, r.needed(d.Revision, floor, f)); n < needed {
 			return fmt.Errorf("I3: revision %d is asked for %d pods, requests are led to it and need %d", d.Revision, n, needed)
 		}
 	}

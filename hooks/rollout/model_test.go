@@ -142,7 +142,7 @@ func (m *model) raised(f *Facts) {
 	if m.record.Settings.KeepStable || m.record.Stable.Number == 0 || f.available() == 0 || m.record.Stable.Number == n || is <= max(1, was) {
 		return
 	}
-	if most := 100 * f.of(n).available() / max(1, min(m.wish.Replicas, f.available())); is > most+1 && m.record.Wave.Replicas == m.wish.Replicas {
+	if most := 100 * f.of(n).available() / max(1, min(m.record.Wave.Floor, f.available())); is > most+1 && m.record.Wave.Replicas == m.wish.Replicas {
 		m.t.Fatalf("revision %d gets %d%% of the requests and can serve %d%%: %s\n%s", n, is, most, m.line(), m.dump())
 	}
 }

@@ -515,7 +515,7 @@ func (t *transition) raises(next *Wave) bool {
 	}
 	if r.backward() {
 		// Going back has no waves, but not a write for every single pod either.
-		surge, _ := Budget(t.replicas, r.Settings.MaxSurge, r.Settings.MaxUnavailable)
+		surge, _ := r.Settings.budget(t.replicas)
 		return full || done || 2*more >= surge
 	}
 	return settled && (full || r.Wave.Closed)
@@ -652,7 +652,7 @@ func (r *Record) inBatches() bool { return r.Stable.Number != 0 && r.Pin == 0 }
 // it, so that they come before the next pod of the target.
 func (t *transition) mendsFloor(at, goal int64) bool {
 	d := t.facts.of(t.r.Stable.Number)
-	_, unavailable := Budget(t.replicas, t.r.Settings.MaxSurge, t.r.Settings.MaxUnavailable)
+	_, unavailable := t.r.Settings.budget(t.replicas)
 	return at < goal && t.facts.available() < t.replicas-unavailable && d.available() == d.asked()
 }
 
@@ -661,7 +661,7 @@ func (t *transition) mendsFloor(at, goal int64) bool {
 // else scaled a Deployment to is not kept.
 func (t *transition) freeze(g goals, told map[int64]int64) goals {
 	r := t.r
-	surge, _ := Budget(t.replicas, r.Settings.MaxSurge, r.Settings.MaxUnavailable)
+	surge, _ := r.Settings.budget(t.replicas)
 	g.target = min(g.target, told[r.Target.Number])
 	rest := t.replicas - g.target
 	total := g.target

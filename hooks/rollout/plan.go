@@ -33,6 +33,17 @@ func Budget(replicas int64, surge, unavailable Quantity) (up, down int64) {
 	return up, min(down, replicas)
 }
 
+// budget resolves the surge and unavailable of s. With a router at least one pod
+// stays for the requests: where that leaves nothing to move, one comes first.
+func (s *Settings) budget(replicas int64) (up, down int64) {
+	up, down = Budget(replicas, s.MaxSurge, s.MaxUnavailable)
+	if s.Router != RouterNone && down >= replicas && replicas > 0 {
+		down = replicas - 1
+		up = max(up, 1-down)
+	}
+	return up, down
+}
+
 // Batch is one step of an explicit plan: how far it goes, and its gate.
 type Batch struct {
 	// Pods is the cumulative size in pods; 0 when Percent is set.

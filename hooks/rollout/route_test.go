@@ -60,7 +60,7 @@ func TestStableGivesWayWithTheWeights(t *testing.T) {
 	m.run(time.Second)
 	wantLine(t, m, "Rolling target=2.1 stable=1 1:10/10@100% 2:0/3")
 	m.run(2 * time.Second)
-	wantLine(t, m, "Rolling target=2.1 stable=1 1:7/7@70% 2:3/4@30%")
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:10/10@70% 2:3/3@30%")
 	m.run(20 * time.Second)
 	wantLine(t, m, "Rolling target=2.1 stable=1 1:6/6@60% 2:4/4@40%")
 	m.wish.Command = m.record.Promote(4)

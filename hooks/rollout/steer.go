@@ -31,6 +31,10 @@ func (t *transition) steer() {
 		return // A first version that has no pod yet.
 	}
 	revisions := revisions(weights)
+	if next.Header != 0 {
+		// It has requests as well, and is kept when it has lost them.
+		revisions = append(revisions, next.Header)
+	}
 	if r.Route != nil {
 		next.Since = r.Route.Since
 		for _, s := range r.Route.Shares {
@@ -38,8 +42,8 @@ func (t *transition) steer() {
 				revisions = append(revisions, s.Revision)
 			}
 		}
-		slices.Sort(revisions)
 	}
+	slices.Sort(revisions)
 	for _, revision := range slices.Compact(revisions) {
 		s := r.Route.Of(revision)
 		if s.Weight = weights[revision]; s.Weight > 0 || next.Header == revision {
@@ -87,7 +91,7 @@ func (t *transition) release(route *Route) {
 // delay is how long a revision without requests is kept.
 func (t *transition) delay(revision int64) int64 {
 	r := t.r
-	if r.Stage == Complete || r.Stage == Promoting && revision == r.Stable.Number {
+	if r.Stage == Complete || revision == r.Stable.Number {
 		return r.Settings.ScaleDownDelaySeconds
 	}
 	return min(drainSeconds, r.Settings.ScaleDownDelaySeconds)
@@ -157,6 +161,15 @@ func (t *transition) header() int64 {
 func (t *transition) split() map[int64]int64 {
 	r := t.r
 	cur := t.carried()
+	switch {
+	case len(cur) == 0:
+		// The first route of all: as if those that serve had had the requests.
+		if best := t.busiest(); best != 0 {
+			cur = map[int64]int64{best: 100}
+		}
+	case t.replicas == 0:
+		return cur // Whose pods go last says nothing.
+	}
 	target, stable := r.Target.Number, r.Stable.Number
 	var share int64
 	if target != stable && !r.backward() {
@@ -174,6 +187,18 @@ func (t *transition) split() map[int64]int64 {
 		return cur
 	}
 	return out
+}
+
+// busiest is the revision with the most pods that serve, of equal ones the latest;
+// 0 if there is none.
+func (t *transition) busiest() int64 {
+	var best int64
+	for i := range t.facts.Deployments {
+		if n := t.facts.Deployments[i].Revision; t.facts.serving(n) > 0 && t.facts.serving(n) >= t.facts.serving(best) {
+			best = n
+		}
+	}
+	return best
 }
 
 // most is how many versions the router can split requests between.
@@ -235,11 +260,11 @@ func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
 func (t *transition) forTarget(cur int64) int64 {
 	r := t.r
 	serving := t.facts.serving(r.Target.Number)
-	switch {
-	case serving == 0:
+	if serving == 0 {
 		return 0
-	case r.Stable.Number == 0:
-		return 100
+	}
+	if r.Stable.Number == 0 {
+		return t.forFirst(cur, serving)
 	}
 	size, weight := t.replicas, int64(100)
 	if r.Stage == Rolling || r.Stage == Held && r.inBatches() {
@@ -247,6 +272,7 @@ func (t *transition) forTarget(cur int64) int64 {
 			size, weight = step.Size, step.Weight
 		}
 	}
+	planned := weight
 	if t.frozen() || r.Stage == Held {
 		weight = min(weight, cur)
 	}
@@ -265,7 +291,7 @@ func (t *transition) forTarget(cur int64) int64 {
 	if !r.Settings.KeepStable {
 		return min(cur, most) // as much as its pods can serve
 	}
-	return min(cur, max(1, weight*serving/size))
+	return min(cur, max(1, planned*serving/size))
 }
 
 // crowded tells whether a superseded version stands between the stable one and
@@ -280,14 +306,32 @@ func (t *transition) crowded() bool {
 	})
 }
 
+// forFirst is the share of a target where no version has ever been out. One that
+// it replaces serves until the target's pods can.
+func (t *transition) forFirst(cur, serving int64) int64 {
+	most := min(100, max(1, t.capacity(t.r.Target.Number)))
+	if a := t.r.Wave.of(t.r.Target.Number); most == 100 || a.Ask > 0 && serving >= a.Ask {
+		return most
+	}
+	return min(cur, most)
+}
+
+// floor is how many pods can be relied on: replicas - maxUnavailable. Requests are
+// to get along with so many.
+func (t *transition) floor() int64 {
+	_, unavailable := t.r.Settings.budget(t.replicas)
+	return t.replicas - unavailable
+}
+
 // capacity is the share of the requests that a revision's pods can serve: each
-// no more than one of spec.replicas pods would, or than all that serve do.
+// no more than one of the pods that can be relied on would, or than all that serve
+// do.
 func (t *transition) capacity(revision int64) int64 {
 	all := int64(0)
 	for i := range t.facts.Deployments {
 		all += t.facts.serving(t.facts.Deployments[i].Revision)
 	}
-	return 100 * t.facts.serving(revision) / max(1, min(t.replicas, all))
+	return 100 * t.facts.serving(revision) / max(1, min(t.floor(), all))
 }
 
 // small tells whether the way back is not worth a write yet.
@@ -355,8 +399,9 @@ func (f *Facts) leads(revision int64) bool {
 
 // needed is how many pods of a revision must stay for the requests that are led
 // to it, by what is observed or by the record, whichever is more. Weights are
-// whole percentages: one point is what rounding may have taken.
-func (r *Record) needed(revision, replicas int64, f *Facts) int64 {
+// whole percentages: one point is what rounding may have taken. All requests get
+// along with floor pods.
+func (r *Record) needed(revision, floor int64, f *Facts) int64 {
 	if f.Traffic == nil && r.Route == nil {
 		return 0
 	}
@@ -365,15 +410,19 @@ func (r *Record) needed(revision, replicas int64, f *Facts) int64 {
 	if f.Traffic != nil {
 		weight = max(weight, f.Traffic.Weights[revision])
 	}
+	if tr := f.Traffic; tr != nil && !tr.Placed && tr.Refused == "" && r.Route.Has(revision) {
+		// Nobody knows yet by which weights requests are led.
+		return math.MaxInt
+	}
 	switch {
 	case weight >= 100:
-		return replicas
+		return max(1, floor)
 	case weight > 1:
-		return ceilPercent(replicas, weight-1)
+		return max(1, ceilPercent(floor, weight-1))
 	case weight == 1 || f.leads(revision) || r.Route != nil && r.Route.Header == revision:
 		return 1
 	case r.Route.Has(revision) && !s.Free:
-		return f.of(revision).available()
+		return math.MaxInt
 	}
 	return 0
 }

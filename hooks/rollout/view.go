@@ -87,10 +87,12 @@ func (f *Facts) Find(revision int64) *Deployment { return f.of(revision) }
 // status has caught up.
 func (f *Facts) Settled(revision, want int64) bool { return f.of(revision).settled(want) }
 
-// Drained tells whether nothing but the given revision has pods asked for.
-func (f *Facts) Drained(but int64) bool {
+// Drained tells whether nothing but the given revision has pods asked for, and those
+// that the route keeps without requests.
+func (f *Facts) Drained(but int64, route *Route) bool {
 	for i := range f.Deployments {
-		if d := &f.Deployments[i]; d.Revision != but && d.asked() > 0 {
+		d := &f.Deployments[i]
+		if idle := route.Has(d.Revision) && route.Of(d.Revision).Weight == 0; d.Revision != but && d.asked() > 0 && !idle {
 			return false
 		}
 	}

@@ -142,7 +142,7 @@ func (t *transition) passes(step Step) bool {
 // the batch.
 func (t *transition) gaveWay(step Step) bool {
 	r := t.r
-	goal := max(t.replicas-step.Size, r.needed(r.Stable.Number, t.replicas, t.facts))
+	goal := max(t.replicas-step.Size, r.needed(r.Stable.Number, t.floor(), t.facts))
 	return r.Settings.KeepStable || t.facts.of(r.Stable.Number).asked() <= goal
 }
 

@@ -108,7 +108,7 @@ type now map[int64]int64
 // told is what the answer asks for. Where it is less than cur and there is no room
 // for cur, it stands: the rest is on its way out.
 func newWave(p parts, g goals, told map[int64]int64, cur now, f *Facts, replicas int64, s Settings) *Wave {
-	surge, unavailable := Budget(replicas, s.MaxSurge, s.MaxUnavailable)
+	surge, unavailable := s.budget(replicas)
 	w := &Wave{Replicas: replicas, Floor: replicas - unavailable, Ceiling: replicas + surge}
 	beside := s.KeepStable && p.stable != 0 && p.target != p.stable
 	if beside {
@@ -244,7 +244,8 @@ func (w *Wave) replicas(p parts, backward bool, f *Facts, needed func(revision i
 			// again without it.
 			n = max(n, at-max(0, total-w.Floor))
 		}
-		n = max(n, min(have, needed(a.Revision)))
+		// Requests are sent to what is ready, whether it counts as available or not.
+		n = max(n, min(max(have, min(d.Ready, d.Asked)), needed(a.Revision)))
 		slack -= max(0, have-n)
 		total -= at - n
 		out[a.Revision] = n
@@ -256,7 +257,7 @@ func (w *Wave) replicas(p parts, backward bool, f *Facts, needed func(revision i
 // asks is what the wave of r asks for.
 func (r *Record) asks(f *Facts) map[int64]int64 {
 	return r.Wave.replicas(r.parts(), r.backward(), f, func(revision int64) int64 {
-		return r.needed(revision, r.Wave.Replicas, f)
+		return r.needed(revision, r.Wave.Floor, f)
 	})
 }
 

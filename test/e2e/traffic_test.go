@@ -365,17 +365,23 @@ func (sh *shop) route() *unstructured.Unstructured {
 }
 
 // TestSticky pins clients by a cookie, which takes the experimental channel of the
-// Gateway API; with the standard one the release goes on and says so. It changes a
-// CRD for everybody, so it runs before the others.
+// Gateway API; without word of that the spec is refused. It changes a CRD for
+// everybody, so it runs before the others.
 func TestSticky(t *testing.T) {
 	sticky := routed(nil)
 	sticky["httpRoute"].(object)["sticky"] = object{"cookieName": "shop"}
 	sh := open(t, gateway.Manners{}, most)
-	sh.release("", object{"traffic": sticky, "batches": approved("50%")})
-	sh.says("sticky needs the experimental channel")
-	sh.idle()
 	sh.must(plane.InstallGatewayAPI(sh.ctx, cluster.ExperimentalChannel))
 	defer func() { sh.must(plane.InstallGatewayAPI(sh.ctx, cluster.StandardChannel)) }()
+	const channel = "greyrelease.example.com/channel"
+	_, err := plane.Kubectl(sh.ctx, "annotate", "compositecontroller", "greyrelease", channel+"=experimental")
+	sh.must(err)
+	defer func() {
+		_, err := plane.Kubectl(sh.ctx, "annotate", "compositecontroller", "greyrelease", channel+"-")
+		sh.must(err)
+	}()
+	sh.release("", object{"traffic": sticky, "batches": approved("50%")})
+	sh.idle()
 	sh.patch(object{"targetVersion": "2.0"})
 	sh.measure("batch 1", "2.0", 50)
 	pinned := map[string]int{}

@@ -114,7 +114,7 @@ func (m *Metacontroller) wish(s *Sync, text []byte) (*wish, error) {
 
 // composite is the CompositeController as requests carry it.
 func (m *Metacontroller) composite() string {
-	text := `{"apiVersion":"metacontroller.k8s.io/v1alpha1","kind":"CompositeController","metadata":{"name":"greyrelease"},"spec":{"childResources":[`
+	text := `{"apiVersion":"metacontroller.k8s.io/v1alpha1","kind":"CompositeController","metadata":{"name":"greyrelease","annotations":{"greyrelease.example.com/channel":"experimental"}},"spec":{"childResources":[`
 	for i, k := range m.childKinds() {
 		if i > 0 {
 			text += ","

@@ -24,9 +24,10 @@ const follow = 10 * time.Second
 
 // roads holds the rules about requests.
 type roads struct {
-	bounds  *bounds
-	gates   *gates
-	version int64 // of what the proxies go by, when it was looked at last
+	hampered bool
+	bounds   *bounds
+	gates    *gates
+	version  int64 // of what the proxies go by, when it was looked at last
 
 	lived   map[string]bool               // by uid and entrance, whether somebody has answered there
 	outages map[string]*outage            // by uid, entrance and Service
@@ -127,6 +128,8 @@ func (r *roads) findOutages(c *Cluster, parent *Object) {
 // 0, as long as some pod of the release is ready. What breaks through no doing of
 // the release is excused for the time of a reaction.
 func (r *roads) judge(c *Cluster) error {
+	relieved := r.hampered && !c.hampered()
+	r.hampered = c.hampered()
 	for _, key := range sorted(r.outages) {
 		o := r.outages[key]
 		parent := c.byUID(o.uid(key))
@@ -141,11 +144,14 @@ func (r *roads) judge(c *Cluster) error {
 		if c.troubled(o.since) || nothing {
 			o.excused = true
 		}
-		if o.excused && (c.hampered() || nothing) {
+		if o.excused && (c.hampered() || relieved || nothing) {
 			o.base = c.clock.now
 		}
 		if o.Entrance == EntranceRoot && routingOf(c.lastValid(parent)).routed && o.excused {
 			continue // it selects the stable revision and nothing else
+		}
+		if o.Entrance == EntranceRoot && c.Since(o.since) <= time.Second {
+			continue // its endpoints follow its selector
 		}
 		limit := reaction + c.Gateway.Program.Max + c.Gateway.Status.Max
 		for _, trouble := range []time.Time{c.lastLoss, c.lastHand, c.lastRouting} {
@@ -213,9 +219,10 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		return nil
 	}
 	by, all := c.availableBy(parent)
-	if all == 0 {
-		return nil
+	if all == 0 || parent.Int("status", "stableRevision") == 0 {
+		return nil // Before a first version has been out, whatever serves is good.
 	}
+	least := limitsOf(parent, c.lastValid(parent)).floor // requests are to get along with so many
 	flows := c.Flows(parent.Ref)
 	if apply.Field(parent.Tree, "spec", "traffic", "ingress") != nil || c.mute() {
 		// Nobody is told when proxies have followed.
@@ -223,7 +230,7 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 	}
 	for _, f := range flows {
 		hash := f.Service[min(len(parent.Name)+1, len(f.Service)):]
-		ready := 100 * float64(by[hash]) / float64(min(replicas, all))
+		ready := 100 * float64(by[hash]) / float64(max(1, min(int(least), int(all))))
 		key := parent.UID + hash
 		if f.Entrance != EntranceRoute || f.Percent <= math.Ceil(ready)+1 {
 			delete(r.over, key)
