@@ -12,12 +12,11 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 FUZZTIME ?= 60s
 # A pattern of stories to leave out with the second apply strategy.
-E2E_SKIP ?=
 # The image in bin/install.yaml.
 IMAGE    ?= greyrelease:$(VERSION)
 INSTALL  ?= bin/install.yaml
 
-.PHONY: help build generate manifests check test e2e cluster cluster-down demo fmt lint fuzz tidy format vet generated race
+.PHONY: help build generate manifests check test e2e control-plane cluster cluster-down demo fmt lint fuzz tidy format vet generated race
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -48,10 +47,12 @@ test: ## Run all tests of the product, the service over HTTP included
 
 # Without a package, go test shows at once what is being built. Stories mostly wait, so
 # there are more of them at a time than processors.
-e2e: ## Tell the stories on a real control plane, in both apply strategies; METACONTROLLER=/path to use the original
+e2e: control-plane ## Tell the stories on a real control plane, in both apply strategies; METACONTROLLER=/path to use the original
+	cd test/e2e && go test -count=1 ./haproxy && go test -count=1 -timeout 60m -parallel 4
+	cd test/e2e && go test -count=1 -timeout 60m -parallel 4 -apply server-side-apply
+
+control-plane:
 	cd test/e2e && go run ./localcluster build
-	cd test/e2e && go test -count=1 -timeout 60m -parallel 4
-	cd test/e2e && go test -count=1 -timeout 60m -parallel 4 -skip '$(E2E_SKIP)' -apply server-side-apply
 
 cluster: ## Boot a real control plane with GreyRelease on this machine and leave it running; APPLY=server-side-apply for that
 	@cd test/e2e && go run ./localcluster up

@@ -163,7 +163,7 @@ func (t *transition) split() map[int64]int64 {
 	cur := t.carried()
 	switch {
 	case len(cur) == 0:
-		// The first route of all: as if those that serve had had the requests.
+		// The first route of all: as if those that serve had got all requests.
 		if best := t.busiest(); best != 0 {
 			cur = map[int64]int64{best: 100}
 		}

@@ -139,7 +139,7 @@ func (m *Metacontroller) findRelated(parent *Object, rules []rule) []*Object {
 		}
 	}
 	list := slices.Collect(maps.Values(found))
-	slices.SortFunc(list, func(a, b *Object) int { return strings.Compare(a.Ref.String(), b.Ref.String()) })
+	slices.SortFunc(list, func(a, b *Object) int { return strings.Compare(a.String(), b.String()) })
 	return list
 }
 
