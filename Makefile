@@ -11,7 +11,6 @@ MODULES := $(dir $(wildcard go.mod test/*/go.mod))
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 FUZZTIME ?= 60s
-# A pattern of stories to leave out with the second apply strategy.
 # The image in bin/install.yaml.
 IMAGE    ?= greyrelease:$(VERSION)
 INSTALL  ?= bin/install.yaml
