@@ -348,3 +348,19 @@ func TestRevertWhilePodsAreBeingAskedFor(t *testing.T) {
 		t.Errorf("want 10 pods asked for at most, got %d", m.most)
 	}
 }
+
+// A superseded version is held while the spec is invalid, as large as it was told
+// to be; what is observed of it may be newer than that.
+func TestSupersededVersionsAreNeverRaised(t *testing.T) {
+	m := installed(t, 3)
+	m.target(2)
+	m.target(3)
+	m.record.Target, m.record.Stage = m.rev[3], Rolling
+	m.record.Wave = &Wave{Replicas: 3, Floor: 2, Ceiling: 4, Asks: []Ask{{Revision: 1, Ask: 3, Goal: 3}, {Revision: 2, Ask: 3, Goal: 3}, {Revision: 3, Goal: 1}}}
+	m.asked[2] = 0
+	for _, o := range Act(m.record, &m.wish, m.facts()) {
+		if o.Revision == 2 && o.Replicas > 0 {
+			t.Errorf("want revision 2 left at 0, got %d", o.Replicas)
+		}
+	}
+}

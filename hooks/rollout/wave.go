@@ -201,8 +201,12 @@ func (w *Wave) replicas(p parts, backward bool, f *Facts, needed func(revision i
 			total += a.at(d)
 			continue
 		}
-		out[a.Revision] = a.Ask
-		total += a.Ask
+		n := a.Ask
+		if a.Revision != p.target && a.Revision != p.stable {
+			n = min(n, d.asked()) // a superseded one that is held never comes back
+		}
+		out[a.Revision] = n
+		total += n
 		if a.Revision == p.target && d.available() < a.Ask && (d == nil || d.Failure == "") {
 			ready = false
 		}
