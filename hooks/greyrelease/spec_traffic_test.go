@@ -172,7 +172,7 @@ func TestTrafficOfARelease(t *testing.T) {
 		{"no HTTPRoutes", `{"ports":[{"port":80}],"httpRoute":{"parentRefs":[{"name":"gw"}]}}`, map[string]bool{kindService: true}, history.Dynamic,
 			`spec.traffic.httpRoute: Forbidden: Metacontroller was not told that releases have httproutes.gateway.networking.k8s.io: install the Gateway API and apply the overlay manifests/overlays/gateway-api`},
 		{"stickiness that nobody has", `{"ports":[{"port":80}],"httpRoute":{"parentRefs":[{"name":"gw"}],"sticky":{"cookieName":"a"}}}`, all, history.ServerSide,
-			`spec.traffic.httpRoute.sticky: Forbidden: needs the experimental channel of the Gateway API: install it, then say so: kubectl annotate compositecontroller greyrelease greyrelease.example.com/channel=experimental`},
+			`spec.traffic.httpRoute.sticky: Forbidden: needs the experimental channel of the Gateway API: install it, say so, and restart Metacontroller: kubectl annotate compositecontroller greyrelease greyrelease.example.com/channel=experimental`},
 		{"no Ingresses", `{"ports":[{"port":80}],"ingress":{}}`, map[string]bool{kindService: true}, history.Dynamic,
 			`spec.traffic.ingress: Forbidden: Metacontroller was not told that releases have ingresses.networking.k8s.io: apply the overlay manifests/overlays/ingress`},
 		{"the preview's name", `{"serviceName":"web-preview","ports":[{"port":80}]}`, all, history.Dynamic,

@@ -27,7 +27,7 @@ func (o *observation) checkTraffic(d *desire) {
 		// The standard channel does not know the field: server-side apply is refused
 		// for ever, and dynamic apply would write it on every sync.
 		d.errs = append(d.errs, field.Forbidden(path.Child("httpRoute", "sticky"), fmt.Sprintf(
-			"needs the experimental channel of the Gateway API: install it, then say so: kubectl annotate compositecontroller %s %s=%s",
+			"needs the experimental channel of the Gateway API: install it, say so, and restart Metacontroller: kubectl annotate compositecontroller %s %s=%s",
 			o.controller, AnnotationChannel, channelExperimental)))
 	}
 	if t.Ingress != nil {

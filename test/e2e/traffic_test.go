@@ -376,6 +376,8 @@ func TestSticky(t *testing.T) {
 	const channel = "greyrelease.example.com/channel"
 	_, err := plane.Kubectl(sh.ctx, "annotate", "compositecontroller", "greyrelease", channel+"=experimental")
 	sh.must(err)
+	plane.End("metacontroller", false)
+	sh.must(plane.StartMetacontroller(sh.ctx))
 	defer func() {
 		_, err := plane.Kubectl(sh.ctx, "annotate", "compositecontroller", "greyrelease", channel+"-")
 		sh.must(err)
