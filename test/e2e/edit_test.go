@@ -130,14 +130,15 @@ func TestRefusedByTheServer(t *testing.T) {
 // scaling goes on.
 func TestRefusedByTheHook(t *testing.T) {
 	s := installed(t, 2, nil)
-	s.patch(object{"strategy": "BlueGreen", "targetVersion": "2.0"})
+	taken := object{"serviceName": "web-preview", "ports": []any{object{"port": int64(80)}}}
+	s.patch(object{"traffic": taken, "targetVersion": "2.0"})
 	s.phase(greyrelease.PhaseInvalid)
-	s.says("spec.strategy")
+	s.says("spec.traffic.serviceName")
 	s.stays(map[string]int{"1.0": 2})
 	s.guard.limit(0)
 	s.kubectl("scale", "gr", "web", "--replicas=3")
 	s.pods(map[string]int{"1.0": 3})
-	s.patch(object{"strategy": nil})
+	s.patch(object{"traffic": nil})
 	s.settled("2.0")
 	s.pods(map[string]int{"2.0": 3})
 }
