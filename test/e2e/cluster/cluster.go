@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"greyrelease.example.com/test/e2e/binaries"
@@ -101,7 +102,7 @@ func (c *Cluster) boot(ctx context.Context) error {
 			return fmt.Errorf("cannot %s: %w", step.name, err)
 		}
 	}
-	fmt.Fprintf(c.Progress, "control plane up in %v, in %s\n", time.Since(started).Round(100*time.Millisecond), c.Dir)
+	fmt.Fprintf(c.Progress, "control plane up in %v, in %s\n", time.Since(started).Round(100*time.Millisecond), FromHome(c.Dir))
 	return nil
 }
 
@@ -250,4 +251,16 @@ func Root() (string, error) {
 			return "", fmt.Errorf("cannot find repository above %s", dir)
 		}
 	}
+}
+
+// FromHome is a path as people write it. A shell reads ~ in what is assigned.
+func FromHome(path string) string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return path
+	}
+	if below, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok {
+		return "~/" + filepath.ToSlash(below)
+	}
+	return path
 }

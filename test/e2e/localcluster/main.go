@@ -85,7 +85,7 @@ The cluster is up. Its pods are simulated, everything else is real. Try:
   kubectl patch gr web --type merge -p '{"spec":{"targetVersion":"1.28.0"}}' && kubectl get gr web -w
 
 End it with make cluster-down.
-`, c.Kubeconfig(cluster.Tester), filepath.Dir(c.Programs["kubectl"]))
+`, cluster.FromHome(c.Kubeconfig(cluster.Tester)), cluster.FromHome(filepath.Dir(c.Programs["kubectl"])))
 	return nil
 }
 
