@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -106,4 +107,72 @@ func (r *Route) Of(revision int64) Share {
 // Has tells whether a revision has requests or had, and its pods are kept for them.
 func (r *Route) Has(revision int64) bool {
 	return r != nil && slices.ContainsFunc(r.Shares, func(s Share) bool { return s.Revision == revision })
+}
+
+func (r *Route) shares() []Share {
+	if r == nil {
+		return nil
+	}
+	return r.Shares
+}
+
+// observedRoute is the route that is observed, for a record that has none; nil
+// when there is no whole one.
+func observedRoute(f *Facts, now time.Time) *Route {
+	if f.Traffic == nil {
+		return nil
+	}
+	r := &Route{Since: now, Header: f.Traffic.Header}
+	for _, revision := range revisions(f.Traffic.Weights) {
+		r.Shares = append(r.Shares, Share{Revision: revision, Weight: f.Traffic.Weights[revision]})
+	}
+	if r.validate() != nil {
+		return nil
+	}
+	return r
+}
+
+// serving is the number of pods of a revision that requests can be sent to.
+func (f *Facts) serving(revision int64) int64 {
+	n := f.of(revision).available()
+	if f.Traffic != nil && f.Traffic.Endpoints != nil {
+		n = min(n, f.Traffic.Endpoints[revision])
+	}
+	return n
+}
+
+// leads tells whether requests are observed to be led to a revision.
+func (f *Facts) leads(revision int64) bool {
+	tr := f.Traffic
+	return tr != nil && (tr.Weights[revision] > 0 || tr.Header == revision || tr.Leads[revision])
+}
+
+// needed is how many pods of a revision must stay for the requests that are led
+// to it, by what is observed or by the record, whichever is more. Weights are
+// whole percentages: one point is what rounding may have taken. All requests get
+// along with floor pods.
+func (r *Record) needed(revision, floor int64, f *Facts) int64 {
+	if f.Traffic == nil && r.Route == nil {
+		return 0
+	}
+	s := r.Route.Of(revision)
+	weight := s.Weight
+	if f.Traffic != nil {
+		weight = max(weight, f.Traffic.Weights[revision])
+	}
+	if tr := f.Traffic; tr != nil && !tr.Placed && tr.Refused == "" && r.Route.Has(revision) {
+		// Nobody knows yet by which weights requests are led.
+		return math.MaxInt
+	}
+	switch {
+	case weight >= 100:
+		return max(1, floor)
+	case weight > 1:
+		return max(1, ceilPercent(floor, weight-1))
+	case weight == 1 || f.leads(revision) || r.Route != nil && r.Route.Header == revision:
+		return 1
+	case r.Route.Has(revision) && !s.Free:
+		return math.MaxInt
+	}
+	return 0
 }

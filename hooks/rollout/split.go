@@ -1,0 +1,210 @@
+package rollout
+
+import (
+	"math"
+	"slices"
+)
+
+// split divides the requests as the stage asks for and as the pods allow. The
+// target gets its share, the stable revision the rest as far as it can serve it,
+// superseded ones no more than they have. The result sums to 100 and has no zeros;
+// it is empty before the first pod serves.
+func (t *transition) split() map[int64]int64 {
+	r := t.r
+	cur := t.carried()
+	switch {
+	case len(cur) == 0:
+		// The first route of all: as if those that serve had got all requests.
+		if best := t.busiest(); best != 0 {
+			cur = map[int64]int64{best: 100}
+		}
+	case t.replicas == 0:
+		return cur // Whose pods go last says nothing.
+	}
+	target, stable := r.Target.Number, r.Stable.Number
+	var share int64
+	if target != stable && !r.backward() {
+		share = t.forTarget(cur[target])
+	}
+	out := t.divide(cur, share)
+	if r.Settings.Router != RouterWeights && share > 0 && len(out) > t.most() {
+		// A superseded version must leave before the target can enter.
+		out = t.divide(cur, 0)
+	}
+	if len(out) > t.most() {
+		return cur
+	}
+	if r.backward() && t.small(cur, out) {
+		return cur
+	}
+	return out
+}
+
+// busiest is the revision with the most pods that serve, of equal ones the latest;
+// 0 if there is none.
+func (t *transition) busiest() int64 {
+	var best int64
+	for i := range t.facts.Deployments {
+		if n := t.facts.Deployments[i].Revision; t.facts.serving(n) > 0 && t.facts.serving(n) >= t.facts.serving(best) {
+			best = n
+		}
+	}
+	return best
+}
+
+// most is how many versions the router can split requests between.
+func (t *transition) most() int {
+	switch t.r.Settings.Router {
+	case RouterSwitch:
+		return 1
+	case RouterPair:
+		return 2
+	case RouterWeights, RouterNone:
+	}
+	return math.MaxInt
+}
+
+// divide is split for a given share of the target.
+func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
+	r := t.r
+	target, stable := r.Target.Number, r.Stable.Number
+	out := map[int64]int64{}
+	rest := int64(100)
+	give := func(revision, n int64) {
+		if n = min(n, rest); n > 0 && t.facts.serving(revision) > 0 {
+			out[revision] += n
+			rest -= n
+		}
+	}
+	give(target, share)
+	if stable != 0 {
+		n := t.capacity(stable)
+		if n == rest-1 {
+			n = rest // a point lost to rounding keeps no version alive
+		}
+		give(stable, n)
+	}
+	held := revisions(cur)
+	slices.Reverse(held)
+	for _, revision := range held {
+		if revision != stable && (revision != target || r.backward()) {
+			give(revision, cur[revision])
+		}
+	}
+	// What nobody has room for goes where there is anybody.
+	give(stable, rest)
+	if !r.backward() || cur[target] > 0 {
+		give(target, rest)
+	}
+	for _, revision := range held {
+		give(revision, rest)
+	}
+	if rest == 0 {
+		return out
+	}
+	return cur // Nobody serves: to move requests would help nobody.
+}
+
+// forTarget is the target's share, cur of which it has. It is raised when all
+// pods of the batch serve, or of the wave where the stable revision gives way
+// with the batches; it is lowered when pods go missing.
+func (t *transition) forTarget(cur int64) int64 {
+	r := t.r
+	serving := t.facts.serving(r.Target.Number)
+	if serving == 0 {
+		return 0
+	}
+	if r.Stable.Number == 0 {
+		return t.forFirst(cur, serving)
+	}
+	size, weight := t.replicas, int64(100)
+	if r.Stage == Rolling || r.Stage == Held && r.inBatches() {
+		if step, ok := t.plan().Current(r.Reached); ok {
+			size, weight = step.Size, step.Weight
+		}
+	}
+	planned := weight
+	if t.frozen() || r.Stage == Held {
+		weight = min(weight, cur)
+	}
+	if weight == 0 || size == 0 {
+		return 0
+	}
+	full, most := serving >= size, weight
+	if !r.Settings.KeepStable {
+		most = min(weight, max(1, t.capacity(r.Target.Number)))
+		a := r.Wave.of(r.Target.Number)
+		full = full || a.Ask > 0 && (serving >= a.Ask || r.Wave.Closed)
+	}
+	if full {
+		return most
+	}
+	if !r.Settings.KeepStable {
+		return min(cur, most) // as much as its pods can serve
+	}
+	return min(cur, max(1, planned*serving/size))
+}
+
+// crowded tells whether a superseded version stands between the stable one and
+// the target, in a router that knows two.
+func (t *transition) crowded() bool {
+	r := t.r
+	if r.Settings.Router != RouterPair || r.backward() || r.Stable.Number == 0 {
+		return false
+	}
+	return slices.ContainsFunc(r.Route.shares(), func(s Share) bool {
+		return s.Weight > 0 && s.Revision != r.Target.Number && s.Revision != r.Stable.Number
+	})
+}
+
+// forFirst is the share of a target where no version has ever been out. One that
+// it replaces serves until the target's pods can.
+func (t *transition) forFirst(cur, serving int64) int64 {
+	most := min(100, max(1, t.capacity(t.r.Target.Number)))
+	if a := t.r.Wave.of(t.r.Target.Number); most == 100 || a.Ask > 0 && serving >= a.Ask {
+		return most
+	}
+	return min(cur, most)
+}
+
+// floor is how many pods can be relied on: replicas - maxUnavailable. Requests are
+// to get along with so many.
+func (t *transition) floor() int64 {
+	_, unavailable := t.r.Settings.budget(t.replicas)
+	return t.replicas - unavailable
+}
+
+// capacity is the share of the requests that a revision's pods can serve: each
+// no more than one of the pods that can be relied on would, or than all that serve
+// do.
+func (t *transition) capacity(revision int64) int64 {
+	all := int64(0)
+	for i := range t.facts.Deployments {
+		all += t.facts.serving(t.facts.Deployments[i].Revision)
+	}
+	return 100 * t.facts.serving(revision) / max(1, min(t.floor(), all))
+}
+
+// small tells whether the way back is not worth a write yet.
+func (t *transition) small(cur, out map[int64]int64) bool {
+	for revision, n := range cur {
+		if revision == t.r.Stable.Number {
+			continue
+		}
+		if t.facts.serving(revision) == 0 || out[revision] == 0 || n-out[revision] >= smallMove {
+			return false
+		}
+	}
+	return len(cur) > 1
+}
+
+// carried are the weights that requests follow by the record.
+func (t *transition) carried() map[int64]int64 {
+	out := map[int64]int64{}
+	for _, s := range t.r.Route.shares() {
+		if s.Weight > 0 {
+			out[s.Revision] = s.Weight
+		}
+	}
+	return out
+}
