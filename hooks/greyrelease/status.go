@@ -30,8 +30,8 @@ func (a *answer) makeStatus() *GreyReleaseStatus {
 const movingSeconds = 2
 
 // countSeconds is how long after a write of the status its counts of pods are held
-// back. Where pods come one by one, as on a busy cluster, each would be a write:
-// they were four in ten of all that 200 releases at once made.
+// back: pods of one batch come one by one, and each would be a write. It does not
+// help where they come further apart, as when hundreds of releases move at once.
 const countSeconds = 5
 
 // holdCounts keeps the counts of the last status if they are all that is new and

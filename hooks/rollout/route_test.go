@@ -81,7 +81,9 @@ func TestWeightsAreReachedForAnySize(t *testing.T) {
 				m := routed(t, replicas, router, keep || router == RouterSwitch)
 				m.wish.Settings.BatchSize = max(1, replicas/3)
 				m.wish.Settings.CanaryWeight = 1
-				m.wish.Settings.MaxUnavailable = Quantity{Value: replicas % 2}
+				if m.wish.Settings.MaxUnavailable = (Quantity{Value: replicas % 2}); replicas%3 == 1 {
+					m.wish.Settings.MaxSurge = Quantity{}
+				}
 				if router == RouterSwitch {
 					zero := int64(0)
 					m.wish.Settings.Batches = []Batch{{Percent: 100, Weight: &zero}}
@@ -91,6 +93,9 @@ func TestWeightsAreReachedForAnySize(t *testing.T) {
 				m.until(Complete, 10*time.Minute)
 				m.run(time.Minute)
 				wantLine(t, m, fmt.Sprintf("Complete target=2.1 stable=2 2:%d/%d@100%%", replicas, replicas))
+				if m.lowest < 1 {
+					t.Errorf("%s, stable kept %t, %d replicas: want a pod for the requests at any time", router, keep, replicas)
+				}
 			}
 		}
 	}
