@@ -334,6 +334,7 @@ func TestSoakThatCannotBeJudgedWakesUp(t *testing.T) {
 // gives pods to the target: nothing runs yet, and still it is not over.
 func TestRevertWhilePodsAreBeingAskedFor(t *testing.T) {
 	m := installed(t, 8)
+	m.wish.Settings.Batches = []Batch{{Percent: 50, Approval: true}}
 	m.target(2)
 	m.run(5 * time.Second)
 	m.wish.Replicas = 0
@@ -342,6 +343,10 @@ func TestRevertWhilePodsAreBeingAskedFor(t *testing.T) {
 	m.wish.Replicas = 8
 	m.sync()
 	m.target(1)
+	m.sync()
+	if m.record.Stage != Restoring {
+		t.Errorf("want it to be restoring for as long as pods of revision 2 are asked for, got %s", m.line())
+	}
 	m.run(time.Minute)
 	wantLine(t, m, "Complete target=1.2 stable=1 1:8/8")
 	if m.most > 10 {
@@ -362,5 +367,36 @@ func TestSupersededVersionsAreNeverRaised(t *testing.T) {
 		if o.Revision == 2 && o.Replicas > 0 {
 			t.Errorf("want revision 2 left at 0, got %d", o.Replicas)
 		}
+	}
+}
+
+// Nothing moves by the record, and somebody else has scaled another version up.
+func TestStableIsNotRaisedBesideOthersPods(t *testing.T) {
+	m := installed(t, 8)
+	m.target(2)
+	m.until(Complete, 10*time.Minute)
+	m.asked[1], m.asked[2] = 8, 0
+	for _, o := range Act(m.record, &m.wish, m.facts()) {
+		if o.Revision == 2 && o.Replicas != 2 {
+			t.Errorf("want the stable revision raised to the surge of 2, got %d", o.Replicas)
+		}
+	}
+}
+
+// A Deployment that was made a moment ago and is not observed takes room.
+func TestHiddenPodsTakeRoom(t *testing.T) {
+	m := installed(t, 8)
+	m.target(2)
+	m.target(3)
+	m.record.Target, m.record.Stage, m.record.Changed = m.rev[3], Rolling, m.now
+	m.record.Wave = &Wave{Replicas: 8, Floor: 8, Ceiling: 10, Asks: []Ask{{Revision: 1, Ask: 8, Goal: 6}, {Revision: 2, Ask: 2, Goal: 0}, {Revision: 3, Goal: 2}}}
+	next, _ := Next(m.record, &m.wish, m.facts(), m.now)
+	if ask := next.Wave.of(3).Ask; ask != 0 {
+		t.Errorf("want no room for revision 3, got %d pods", ask)
+	}
+	m.now = m.now.Add((hiddenSeconds + 2) * time.Second)
+	next, _ = Next(m.record, &m.wish, m.facts(), m.now)
+	if ask := next.Wave.of(3).Ask; ask != 2 {
+		t.Errorf("want 2 pods of revision 3 once it is clear that nothing is hidden, got %d", ask)
 	}
 }

@@ -57,7 +57,6 @@ func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 	}
 	r.Counter = max(r.Counter, h.Counter+1)
 	r.Stable = rebuildStable(target, f, h)
-	r.Route = observedRoute(f, now)
 	d := f.of(target.Number)
 	r.Attempt = max(1, h.attempt(target.Number))
 	if d != nil {

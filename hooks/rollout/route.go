@@ -116,8 +116,8 @@ func (r *Route) shares() []Share {
 	return r.Shares
 }
 
-// observedRoute is the route that is observed, for a record that has none; nil
-// when there is no whole one.
+// observedRoute is the route that is observed, for a record that has none, as one
+// made again; nil when there is no whole one.
 func observedRoute(f *Facts, now time.Time) *Route {
 	if f.Traffic == nil {
 		return nil

@@ -225,3 +225,77 @@ func TestRebuiltBehindEverything(t *testing.T) {
 		t.Errorf("want counter 41, got %d", r.Counter)
 	}
 }
+
+// TestKeptUntilTheNewOneIsWhole: what served until a moment ago is the way back.
+func TestKeptUntilTheNewOneIsWhole(t *testing.T) {
+	m := routed(t, 4, RouterSwitch, true)
+	zero := int64(0)
+	m.wish.Settings.Batches = []Batch{{Percent: 100, Weight: &zero}}
+	m.target(2)
+	m.run(5 * time.Second)
+	wantLine(t, m, "Complete target=2.1 stable=2 1:4/4@0% 2:4/4@100%")
+	if f := m.facts(); !f.Drained(2, m.record.Route) || f.Drained(2, nil) {
+		t.Errorf("want nothing left to wait for but what is kept, got %s", m.line())
+	}
+	for i := range 3 {
+		m.pods[2][i] = m.now.Add(2 * time.Minute)
+	}
+	m.run(time.Minute)
+	wantLine(t, m, "Complete target=2.1 stable=2 1:4/4@0% 2:1/4@100%")
+	m.run(2 * time.Minute)
+	wantLine(t, m, "Complete target=2.1 stable=2 2:4/4@100%")
+}
+
+// TestWayBackInSteps: pods that come back one by one are not a write each, but the
+// last of them does not wait for one that never comes.
+func TestWayBackInSteps(t *testing.T) {
+	m := routed(t, 100, RouterWeights, false)
+	m.wish.Settings.Batches = []Batch{{Percent: 60, Approval: true}}
+	m.target(2)
+	m.run(time.Minute)
+	m.wish.Command = m.record.Abort()
+	m.ready[1] = -1 // in the order set below
+	m.sync()
+	m.sync()
+	came, last, changes := time.Second, m.route.Since, 0
+	for range 120 {
+		for i, at := range m.pods[1] {
+			if at.IsZero() {
+				m.pods[1][i] = m.now.Add(came)
+				break
+			}
+		}
+		if m.run(came); m.route.Since.After(last) {
+			changes, last = changes+1, m.route.Since
+		}
+	}
+	wantLine(t, m, "RolledBack target=2.1 stable=1 1:100/100@100% 2:0/0")
+	if changes > 12 {
+		t.Errorf("want at most 12 changes of the route for 60 points, got %d", changes)
+	}
+}
+
+// TestWayBackOnePodAtATime: where the next pod needs the room that a small change
+// of weight makes, the change is not held back.
+func TestWayBackOnePodAtATime(t *testing.T) {
+	m := routed(t, 100, RouterWeights, false)
+	m.wish.Settings.Batches = []Batch{{Percent: 60, Approval: true}}
+	m.target(2)
+	m.run(time.Minute)
+	m.wish.Settings.MaxSurge = Quantity{Value: 1}
+	m.ready[1] = time.Second
+	m.wish.Command = m.record.Abort()
+	m.run(5 * time.Minute)
+	wantLine(t, m, "RolledBack target=2.1 stable=1 1:100/100@100% 2:0/0")
+}
+
+func TestCanaryWeightIsTheRoutesWeight(t *testing.T) {
+	s := Settings{CanaryWeight: 10, Router: RouterWeights}
+	if step, _ := NewPlan(s, 3).Current(nil); step.Size != 1 || step.Weight != 10 {
+		t.Errorf("want 1 pod and 10%% of the requests, got %d and %d", step.Size, step.Weight)
+	}
+	s.Router = RouterNone
+	if step, _ := NewPlan(s, 3).Current(nil); step.Weight != 33 {
+		t.Errorf("want the share of the pods without a router, 33, got %d", step.Weight)
+	}
+}

@@ -185,17 +185,23 @@ func (t *transition) capacity(revision int64) int64 {
 	return 100 * t.facts.serving(revision) / max(1, min(t.floor(), all))
 }
 
-// small tells whether the way back is not worth a write yet.
+// small tells whether the way back is not worth a write yet: more of the pods that
+// were asked for are about to serve. Where none is to come, or none does come, the
+// smallest step is worth one, because the next pods can need its room.
 func (t *transition) small(cur, out map[int64]int64) bool {
+	r := t.r
+	if len(cur) < 2 || r.Route == nil || t.facts.serving(r.Stable.Number) >= r.Wave.of(r.Stable.Number).Ask {
+		return false
+	}
 	for revision, n := range cur {
-		if revision == t.r.Stable.Number {
+		if revision == r.Stable.Number {
 			continue
 		}
 		if t.facts.serving(revision) == 0 || out[revision] == 0 || n-out[revision] >= smallMove {
 			return false
 		}
 	}
-	return len(cur) > 1
+	return !t.over(r.Route.Since, smallMoveSeconds)
 }
 
 // carried are the weights that requests follow by the record.

@@ -14,8 +14,12 @@ const AcceptSeconds = 30
 // one is kept for scaleDownDelaySeconds, to switch back to.
 const drainSeconds = 10
 
-// smallMove is a change of weight on the way back that is not worth a write yet.
-const smallMove = 10
+// A change of weight by less than smallMove on the way back waits for more pods to
+// come, for smallMoveSeconds at most.
+const (
+	smallMove        = 10
+	smallMoveSeconds = 10
+)
 
 // steer keeps the record's route up to date.
 func (t *transition) steer() {

@@ -373,3 +373,20 @@ run 1m`)
 		t.Errorf("want only the revision offered whose number is its own, got %q", got)
 	}
 }
+
+// With the record lost, each answer puts the number of new content into status.
+// The next one must not take that for another's.
+func TestNewContentKeepsItsNumberWhileTheRecordIsLost(t *testing.T) {
+	s := after(t, sim.Dynamic, "create {replicas: 4}\nuntil phase=Healthy within 1m\nrun 1m")
+	request := s.request(t)
+	delete(apply.Object(request, "children", "ConfigMap.v1"), "default/web-rollout")
+	parent := apply.Object(request, "parent")
+	apply.Object(parent, "spec")["targetVersion"] = "2.0"
+	for range 3 {
+		r := ask(t, request, s.Now())
+		if n := apply.Field(r.status, "targetRevision"); n != int64(2) {
+			t.Fatalf("want revision 2 again and again, got %v", n)
+		}
+		parent["status"] = r.status
+	}
+}
