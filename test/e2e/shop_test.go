@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"greyrelease.example.com/hooks/greyrelease"
-	"greyrelease.example.com/test/e2e/binaries"
+	"greyrelease.example.com/test/debian"
 	"greyrelease.example.com/test/e2e/clients"
 	"greyrelease.example.com/test/e2e/gateway"
 	"greyrelease.example.com/test/e2e/haproxy"
@@ -43,7 +43,7 @@ type shop struct {
 func open(t *testing.T, manners gateway.Manners, most int, services ...string) *shop {
 	t.Helper()
 	sh := &shop{story: begin(t, "web")}
-	cache, err := binaries.Cache()
+	cache, err := debian.Cache()
 	sh.must(err)
 	program, err := haproxy.Find(sh.ctx, cache, os.Stderr)
 	sh.must(err)

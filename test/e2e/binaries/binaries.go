@@ -62,20 +62,6 @@ func Ensure(ctx context.Context, source, cache string, progress io.Writer) (Set,
 	return set, nil
 }
 
-// Cache is the folder in which binaries are kept for this user:
-// $XDG_CACHE_HOME/greyrelease-e2e or ~/.cache/greyrelease-e2e.
-func Cache() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err == nil {
-		dir = filepath.Join(dir, "greyrelease-e2e")
-		err = os.MkdirAll(dir, 0o755)
-	}
-	if err != nil {
-		return "", fmt.Errorf("cannot keep a control plane: %w; set XDG_CACHE_HOME to a folder that can be written", err)
-	}
-	return dir, nil
-}
-
 // keyOf is a hash of what decides the binaries of a module.
 func keyOf(module string) (string, error) {
 	h := sha256.New()

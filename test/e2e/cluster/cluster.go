@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"greyrelease.example.com/test/debian"
 	"greyrelease.example.com/test/e2e/binaries"
 
 	"k8s.io/client-go/rest"
@@ -108,7 +109,7 @@ func (c *Cluster) boot(ctx context.Context) error {
 
 // build makes the programs of the control plane, the service and the double.
 func (c *Cluster) build(ctx context.Context) error {
-	cache, err := binaries.Cache()
+	cache, err := debian.Cache()
 	if err != nil {
 		return err
 	}

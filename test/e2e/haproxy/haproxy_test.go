@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"greyrelease.example.com/test/e2e/binaries"
+	"greyrelease.example.com/test/debian"
 	"greyrelease.example.com/test/e2e/clients"
 	"greyrelease.example.com/test/e2e/haproxy"
 	"greyrelease.example.com/test/e2e/podserver"
@@ -19,7 +19,7 @@ import (
 // program finds haproxy, or says what is missing.
 func program(t *testing.T) haproxy.Program {
 	t.Helper()
-	cache, err := binaries.Cache()
+	cache, err := debian.Cache()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"greyrelease.example.com/test/debian"
 	"greyrelease.example.com/test/e2e/binaries"
 	"greyrelease.example.com/test/e2e/cluster"
 )
@@ -39,7 +40,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	cache, err := binaries.Cache()
+	cache, err := debian.Cache()
 	if err != nil {
 		return err
 	}
