@@ -400,3 +400,30 @@ func TestHiddenPodsTakeRoom(t *testing.T) {
 		t.Errorf("want 2 pods of revision 3 once it is clear that nothing is hidden, got %d", ask)
 	}
 }
+
+// The record is lost in a batch of 7 of which 2 were asked for, and then the plan
+// gets a gate at 2: it was never open.
+func TestNoGateIsPassedByALostRecord(t *testing.T) {
+	m := installed(t, 7)
+	m.wish.Settings.Batches = []Batch{{Percent: 100}}
+	m.ready[2] = -1
+	m.target(2)
+	m.run(2 * time.Second)
+	if m.asked[2] < 2 {
+		t.Fatalf("want a batch on its way, got %s", m.line())
+	}
+	f := m.facts()
+	f.Deployments[0].Stable = true
+	m.record = Rebuild(&m.wish, f, Hints{}, m.now)
+	m.wish.Settings.Batches = []Batch{{Pods: 2, Approval: true}}
+	m.run(time.Minute)
+	if step, _ := NewPlan(m.wish.Settings, 7).Current(m.record.Reached); step.Size != 2 || m.record.Stage != Rolling {
+		t.Errorf("want it to wait at the gate of 2 pods, got %s", m.line())
+	}
+
+	m.wish.Settings.Batches = []Batch{{Pods: 1}, {Pods: 2, Approval: true}, {Pods: 5}}
+	m.record = Rebuild(&m.wish, f, Hints{}, m.now)
+	if p := m.record.Reached; p == nil || p.Pods != 1 {
+		t.Errorf("want the last gate below 2 pods reached, got %+v", p)
+	}
+}

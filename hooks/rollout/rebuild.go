@@ -25,8 +25,8 @@ type Hints struct {
 // can't be read. It errs on the safe side: nothing that serves is scaled down by
 // a guess, no gate is skipped, and nothing that failed is tried again.
 //
-// The position is one pod short of what the target has, so that the gate it may
-// be waiting at asks again.
+// The position is the last gate that the target has more pods than, so that the one
+// it may be waiting at asks again.
 func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 	target, ok := rebuildTarget(w, f)
 	if !ok {
@@ -68,13 +68,27 @@ func Rebuild(w *Wish, f *Facts, h Hints, now time.Time) *Record {
 	if r.Stage == Complete || r.Stage == Restoring {
 		r.Failure = nil
 	}
-	if r.Stage == Rolling && d.asked() > 1 {
-		r.Reached = &Position{Pods: d.asked() - 1, Replicas: max(w.Replicas, runningPods(f))}
-		if r.Settings.KeepStable && w.Replicas >= r.Reached.Pods {
-			r.Reached.Replicas = w.Replicas // the others are beside the target
-		}
+	if r.Stage == Rolling {
+		r.Reached = rebuildReached(r.Settings, w, f, d.asked())
 	}
 	return r
+}
+
+// rebuildReached is the last gate below the pods of the target, or nil. Nothing is
+// taken for passed between two gates: the plan may get another one there.
+func rebuildReached(s Settings, w *Wish, f *Facts, asked int64) *Position {
+	replicas := max(w.Replicas, runningPods(f))
+	if s.KeepStable && w.Replicas >= asked {
+		replicas = w.Replicas // the others are beside the target
+	}
+	var reached *Position
+	for {
+		step, ok := NewPlan(s, replicas).Current(reached)
+		if !ok || step.Size >= asked {
+			return reached
+		}
+		reached = step.reached(replicas)
+	}
 }
 
 // attempt is the last attempt of a revision that an executed command tells of: a

@@ -200,7 +200,7 @@ func TestRecordLostWithWeights(t *testing.T) {
 	f.Deployments[0].Stable = true
 	m.record = Rebuild(&m.wish, f, Hints{}, m.now)
 	m.run(time.Second)
-	wantLine(t, m, "Rolling target=2.1 stable=1 reached=2/10 1:10/10@70% 2:3/3@30%")
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:10/10@70% 2:3/3@30%")
 }
 
 // TestRefusedOnTheWayBack: a gateway that says no to every change must not keep
@@ -244,6 +244,21 @@ func TestKeptUntilTheNewOneIsWhole(t *testing.T) {
 	wantLine(t, m, "Complete target=2.1 stable=2 1:4/4@0% 2:1/4@100%")
 	m.run(2 * time.Minute)
 	wantLine(t, m, "Complete target=2.1 stable=2 2:4/4@100%")
+}
+
+// TestRequestsGoWhereAnybodyIs: when nobody is left of the versions that have
+// requests, another one that still serves gets them.
+func TestRequestsGoWhereAnybodyIs(t *testing.T) {
+	m := routed(t, 4, RouterWeights, true)
+	m.target(2)
+	m.run(20 * time.Second)
+	wantLine(t, m, "Complete target=2.1 stable=2 1:4/4@0% 2:4/4@100%")
+	for i := range m.pods[2] {
+		m.pods[2][i] = m.now.Add(time.Minute)
+	}
+	if next, _ := Next(m.record, &m.wish, m.facts(), m.now); next.Route.Of(1).Weight != 100 {
+		t.Errorf("want all requests at revision 1, got %v", next.Route)
+	}
 }
 
 // TestWayBackInSteps: pods that come back one by one are not a write each, but the

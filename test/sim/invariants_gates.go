@@ -10,6 +10,9 @@ import (
 	"greyrelease.example.com/test/sim/apply"
 )
 
+// goes is how a message names the target that comes next.
+var goes = regexp.MustCompile(`going from .* to .* \(revision (\d+)\)`)
+
 // gates follows releases from outside and holds them to their gates: a second,
 // dumb implementation of the rules in the API reference. It is lenient where the
 // rules leave room and never strict where they do not.
@@ -21,7 +24,11 @@ type gates struct {
 // gated is what is known of one release.
 type gated struct {
 	target  int64 // the revision that is going out
-	attempt int64
+	attempt int64 // 0 before a message has named it
+	pinned  int64 // the revision that rollbackTo named last
+
+	going   int64     // the revision that an answer was about to take for its target
+	goingAt time.Time // since when
 
 	full     []time.Time    // full[n]: since when n pods of the target have been available, zero if not
 	short    []time.Time    // short[n]: since when they are fewer, zero if not
@@ -80,19 +87,38 @@ func (g *gates) note(c *Cluster, s *Sync, w Write) error {
 // follow finds out which attempt is running and what the user said about it.
 func (r *gated) follow(s *Sync) {
 	status := s.Answer.Status
-	target, attempt := number(status, "targetRevision"), r.attempt
+	target := number(status, "targetRevision")
+	attempt := int64(0)
+	if target == r.target {
+		attempt = r.attempt
+	}
 	message := apply.Text(status, "message")
 	if m := attempts.FindStringSubmatch(message); m != nil && m[1] == strconv.FormatInt(target, 10) {
 		attempt, _ = strconv.ParseInt(m[2], 10, 64)
 	}
-	if target != r.target || attempt != r.attempt {
-		*r = gated{target: target, attempt: attempt, failed: r.failed, since: r.since, as: r.as, content: r.content, pin: r.pin, forgiven: r.forgiven, unnoted: r.unnoted}
-		r.free = number(status, "stableRevision") == 0 || !r.othersRun(s)
+	if target != r.target || attempt != r.attempt && r.attempt != 0 {
+		*r = gated{
+			target: target, pinned: r.pinned, going: r.going, goingAt: r.goingAt, unnoted: r.unnoted,
+			failed: r.failed, since: r.since, as: r.as, content: r.content, pin: r.pin, forgiven: r.forgiven,
+		}
+		// An answer can still be one to a pin that is gone by now.
+		r.free = number(status, "stableRevision") == 0 || !r.othersRun(s) || target == r.pinned
 		// The version before, all of it still there: requests only go back to it.
 		d := r.deployment(s)
 		r.free = r.free || d != nil && routingOf(s.Parent).splits() && d.Int("status", "availableReplicas") >= s.Parent.Int("spec", "replicas")
 	}
+	r.attempt = attempt
+	if m := goes.FindStringSubmatch(message); m != nil {
+		if n, _ := strconv.ParseInt(m[1], 10, 64); n != r.going {
+			r.going, r.goingAt = n, s.At
+		}
+	} else if target != r.going {
+		r.going = 0
+	}
 	pin := s.Parent.Int("spec", "rollbackTo")
+	if pin != 0 {
+		r.pinned = pin
+	}
 	// A pin to a number that was given twice leads to the one of that content.
 	pinned := pin != 0 && (pin == target || strings.Contains(message, "pinned to revision"))
 	if stable := number(status, "stableRevision"); pinned || stable == target || stable == 0 {
@@ -140,6 +166,7 @@ func (r *gated) observe(s *Sync, target *Object) {
 	if target != nil {
 		available = min(target.Int("status", "availableReplicas"), target.Int("spec", "replicas"))
 	}
+	fresh := len(r.full) == 0
 	for int64(len(r.full)) <= available {
 		r.full, r.short = append(r.full, time.Time{}), append(r.short, time.Time{})
 	}
@@ -151,7 +178,10 @@ func (r *gated) observe(s *Sync, target *Object) {
 		case int64(n) > available && broken:
 			r.full[n] = time.Time{}
 		case int64(n) <= available:
-			if broken || r.full[n].IsZero() {
+			if fresh && r.going == r.target {
+				// Its pods ran before it was the target, and were judged from then on.
+				r.full[n] = r.goingAt
+			} else if broken || r.full[n].IsZero() {
 				r.full[n] = s.At
 			}
 			r.short[n] = time.Time{}
@@ -259,8 +289,8 @@ func (r *gated) checkRetry(c *Cluster, s *Sync, target *Object) error {
 		r.failed, r.forgiven = 0, r.as
 		return nil
 	}
-	if target == nil || r.target != r.failed {
-		return nil
+	if target == nil || r.target != r.failed || number(status, "stableRevision") == 0 {
+		return nil // Where no other version is known any more, the last one serves.
 	}
 	for _, ch := range c.history {
 		// An edit that a cache showed for a moment, and then not.
