@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"greyrelease.example.com/test/sim/apply"
@@ -34,6 +35,7 @@ type roads struct {
 	led     map[string]map[string]string  // by uid: the revisions that stored objects lead to
 	until   map[string]time.Time          // by uid and hash: when they last did
 	over    map[string]time.Time          // by uid and hash: since when a version has more requests than pods
+	within  map[string]float64            // by uid and hash: its share when it last had not
 	written map[string]map[string]float64 // by uid: the weights as we wrote them last
 	stables map[string][2]int64           // by uid: the stable revision and the one before it
 }
@@ -50,7 +52,7 @@ func newRoads(b *bounds, g *gates) *roads {
 	return &roads{
 		bounds: b, gates: g, version: -1,
 		lived: map[string]bool{}, outages: map[string]*outage{}, led: map[string]map[string]string{},
-		until: map[string]time.Time{}, over: map[string]time.Time{}, written: map[string]map[string]float64{}, stables: map[string][2]int64{},
+		until: map[string]time.Time{}, over: map[string]time.Time{}, within: map[string]float64{}, written: map[string]map[string]float64{}, stables: map[string][2]int64{},
 	}
 }
 
@@ -139,7 +141,7 @@ func (r *roads) judge(c *Cluster) error {
 		}
 		// At 0 replicas nobody is to answer, and what a refused spec does not say any
 		// more nobody can make again.
-		nothing := parent.Int("spec", "replicas") == 0 || !c.anyReady(parent) ||
+		nothing := parent.Int("spec", "replicas") == 0 || !c.anyReady(parent) || o.Entrance == EntrancePreview && c.targetDown(parent) ||
 			o.Service == "" && c.refused[edition{parent.UID, parent.Generation()}]
 		if c.troubled(o.since) || nothing {
 			o.excused = true
@@ -209,6 +211,16 @@ func (c *Cluster) anyReady(parent *Object) bool {
 	return false
 }
 
+// targetDown tells whether no pod of the target is ready: a preview shows just that.
+func (c *Cluster) targetDown(parent *Object) bool {
+	for _, d := range c.deployments(parent.UID) {
+		if d.Label(numberLabel) == strconv.FormatInt(parent.Int("status", "targetRevision"), 10) {
+			return c.Workload(d.Ref).Ready == 0
+		}
+	}
+	return false
+}
+
 // checkShares: where stable is scaled with the batches, no version has a larger
 // share of the requests than of the pods, by more than one percent and what
 // rounding to whole percents takes.
@@ -222,6 +234,7 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 	if all == 0 || parent.Int("status", "stableRevision") == 0 {
 		return nil // Before a first version has been out, whatever serves is good.
 	}
+	back := parent.Text("status", "phase") == "RollingBack"
 	least := limitsOf(parent, c.lastValid(parent)).floor // requests are to get along with so many
 	flows := c.Flows(parent.Ref)
 	if apply.Field(parent.Tree, "spec", "traffic", "ingress") != nil || c.mute() {
@@ -232,9 +245,16 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		hash := f.Service[min(len(parent.Name)+1, len(f.Service)):]
 		ready := 100 * float64(by[hash]) / float64(max(1, min(int(least), int(all))))
 		key := parent.UID + hash
-		if f.Entrance != EntranceRoute || f.Percent <= math.Ceil(ready)+1 {
-			delete(r.over, key)
+		if f.Entrance != EntranceRoute {
 			continue
+		}
+		if f.Percent <= math.Ceil(ready)+1 {
+			delete(r.over, key)
+			r.within[key] = f.Percent
+			continue
+		}
+		if back && f.Percent <= r.within[key] {
+			continue // A version that failed is given nothing to relieve the others.
 		}
 		if _, known := r.over[key]; !known {
 			r.over[key] = c.clock.now
