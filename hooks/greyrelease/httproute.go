@@ -246,9 +246,10 @@ func backendsOf(rules []httpRouteRule) [][]backendRef {
 }
 
 // keepsRoute tells whether observed routes of a router stay although none can be
-// made now: the record is lost or has no route yet.
+// made now: the record is lost or has no route yet, or was made again while the
+// spec did not say what it wants.
 func (a *answer) keepsRoute(router rollout.Router) bool {
-	return a.record == nil || a.record.Settings.Router == router || a.settings().Router == router
+	return !a.wish.Valid || a.record == nil || a.record.Settings.Router == router || a.settings().Router == router
 }
 
 // carries tells whether the observed route is what the record says, acceptance

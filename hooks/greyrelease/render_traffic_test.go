@@ -366,6 +366,22 @@ func TestRootService(t *testing.T) {
 				Service web-2222222222 -> 2`)
 		})
 	})
+	t.Run("deleted while nothing runs it is made again", func(t *testing.T) {
+		for traffic, line := range map[string]string{webPlain: "Service web -> all", webRoute: "Service web -> 1", webPair: "Service web -> 1", webBlue: "Service web -> 1"} {
+			inBothModes(t, traffic, func(t *testing.T, w *world) {
+				if w.record.Settings.Router != rollout.RouterNone {
+					w.route(0, map[int64]int64{1: 100})
+				}
+				w.settle()
+				delete(w.objects, "Service web")
+				w.pods[1], w.pods[2] = 0, 0
+				w.settle()
+				if !strings.Contains(w.show(), line+"\n") {
+					t.Errorf("want %s, got\n%s", line, w.show())
+				}
+			})
+		}
+	})
 	t.Run("under another name the old one goes when the new one is there", func(t *testing.T) {
 		inBothModes(t, webPlain, func(t *testing.T, w *world) {
 			w.settle()
@@ -402,6 +418,24 @@ func TestInvalidSpecKeepsRoutes(t *testing.T) {
 			if is := w.objects["HTTPRoute web"]; is != nil && (!apply.Equal(apply.Field(was, "spec", "hostnames"), apply.Field(is, "spec", "hostnames")) ||
 				!apply.Equal(apply.Field(was, "spec", "parentRefs"), apply.Field(is, "spec", "parentRefs"))) {
 				t.Errorf("want hosts and gateways kept, got %v", is["spec"])
+			}
+		})
+	}
+}
+
+// A record that was made again while the spec was invalid knows of no router.
+func TestInvalidSpecKeepsRoutesOfALostRecord(t *testing.T) {
+	for _, traffic := range []string{webRoute, webPair} {
+		inBothModes(t, traffic, func(t *testing.T, w *world) {
+			w.route(2, map[int64]int64{1: 80, 2: 20})
+			w.settle()
+			w.invalid = true
+			w.traffic = `"traffic":{"ports":[{"port":0}]}`
+			w.record.Settings.Router, w.record.Route = rollout.RouterNone, nil
+			for _, write := range w.apply(w.sync()) {
+				if !strings.HasPrefix(write, "Service ") {
+					t.Errorf("want all routes kept, got %s", write)
+				}
 			}
 		})
 	}

@@ -348,7 +348,7 @@ func (a *answer) renderRoot() {
 
 // rootSelector is what the root Service selects; nil while it is not to be made.
 // An existing Service of its name is taken over at once in server-side mode, so
-// that it is asked for only once there are pods to serve it.
+// that a first install asks for it only once there are pods to serve it.
 func (a *answer) rootSelector() map[string]string {
 	observed := a.root()
 	kept := func() map[string]string {
@@ -364,7 +364,7 @@ func (a *answer) rootSelector() map[string]string {
 	var revision rollout.Revision
 	switch a.settings().Router {
 	case rollout.RouterNone:
-		if observed == nil && a.availablePods() == 0 {
+		if observed == nil && a.availablePods() == 0 && r.Stable.Number == 0 {
 			return nil
 		}
 		return map[string]string{LabelName: a.name}
@@ -374,7 +374,7 @@ func (a *answer) rootSelector() map[string]string {
 				revision = a.revision(share.Revision)
 			}
 		}
-		if revision.Hash != "" && observed != nil {
+		if revision.Hash != "" && (observed != nil || r.Stable.Number != 0) {
 			return selector(a.name, revision.Hash)
 		}
 	case rollout.RouterWeights, rollout.RouterPair:
@@ -388,7 +388,7 @@ func (a *answer) rootSelector() map[string]string {
 			}
 		}
 	}
-	if revision.Hash == "" || a.facts.Available(revision.Number) == 0 {
+	if revision.Hash == "" || a.facts.Available(revision.Number) == 0 && (observed != nil || r.Stable.Number == 0) {
 		return kept()
 	}
 	return selector(a.name, revision.Hash)

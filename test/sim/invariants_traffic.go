@@ -2,9 +2,11 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"greyrelease.example.com/test/sim/apply"
@@ -36,8 +38,15 @@ type roads struct {
 	until   map[string]time.Time          // by uid and hash: when they last did
 	over    map[string]time.Time          // by uid and hash: since when a version has more requests than pods
 	within  map[string]float64            // by uid and hash: its share when it last had not
+	scaled  map[string]scale              // by uid: the replicas that the spec asks for
 	written map[string]map[string]float64 // by uid: the weights as we wrote them last
 	stables map[string][2]int64           // by uid: the stable revision and the one before it
+}
+
+// scale is a number of replicas and since when it is asked for.
+type scale struct {
+	replicas int64
+	since    time.Time
 }
 
 // outage is a share of requests for which nobody is there.
@@ -52,7 +61,7 @@ func newRoads(b *bounds, g *gates) *roads {
 	return &roads{
 		bounds: b, gates: g, version: -1,
 		lived: map[string]bool{}, outages: map[string]*outage{}, led: map[string]map[string]string{},
-		until: map[string]time.Time{}, over: map[string]time.Time{}, within: map[string]float64{}, written: map[string]map[string]float64{}, stables: map[string][2]int64{},
+		until: map[string]time.Time{}, over: map[string]time.Time{}, within: map[string]float64{}, scaled: map[string]scale{}, written: map[string]map[string]float64{}, stables: map[string][2]int64{},
 	}
 }
 
@@ -142,7 +151,7 @@ func (r *roads) judge(c *Cluster) error {
 		// At 0 replicas nobody is to answer, and what a refused spec does not say any
 		// more nobody can make again.
 		nothing := parent.Int("spec", "replicas") == 0 || !c.anyReady(parent) || o.Entrance == EntrancePreview && c.targetDown(parent) ||
-			o.Service == "" && c.refused[edition{parent.UID, parent.Generation()}]
+			o.Service == "" && (c.refused[edition{parent.UID, parent.Generation()}] || parent.Text("status", "phase") == "Invalid")
 		if c.troubled(o.since) || nothing {
 			o.excused = true
 		}
@@ -227,7 +236,11 @@ func (c *Cluster) targetDown(parent *Object) bool {
 func (r *roads) checkShares(c *Cluster, parent *Object) error {
 	routing := routingOf(c.lastValid(parent))
 	replicas := parent.Int("spec", "replicas")
+	if r.scaled[parent.UID].replicas != replicas {
+		r.scaled[parent.UID] = scale{replicas, c.clock.now}
+	}
 	if !routing.routed || routing.keeps || replicas == 0 || c.troubled(c.clock.now) || c.hampered() {
+		maps.DeleteFunc(r.over, func(key string, _ time.Time) bool { return strings.HasPrefix(key, parent.UID) })
 		return nil
 	}
 	by, all := c.availableBy(parent)
@@ -259,9 +272,10 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		if _, known := r.over[key]; !known {
 			r.over[key] = c.clock.now
 		}
-		// While pods are missing, each one that comes makes the others' share smaller;
-		// the weights follow.
-		if all >= replicas || c.Since(r.over[key]) > follow+c.Gateway.Program.Max+c.Gateway.Status.Max {
+		// While pods are missing, each one that comes makes the others' share smaller,
+		// and so does a release of more pods; the weights follow.
+		limit := follow + c.Gateway.Program.Max + c.Gateway.Status.Max
+		if all >= replicas && c.Since(r.scaled[parent.UID].since) > limit || c.Since(r.over[key]) > limit {
 			return fmt.Errorf("%.3g%% of the requests are led to %s, whose %d of %d pods can serve %.3g%%", f.Percent, f.Service, by[hash], replicas, ready)
 		}
 	}

@@ -2,10 +2,13 @@ package walk
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"greyrelease.example.com/test/sim"
+	"greyrelease.example.com/test/sim/apply"
 )
 
 // WalkTraffic takes a release with requests to lead for the walk with this seed,
@@ -136,7 +139,11 @@ func (w *world) editRouting() error {
 	case sim.Ingresses:
 		return w.Annotate(o.Ref, "nginx.ingress.kubernetes.io/canary-weight", fmt.Sprint(w.r.IntN(101)))
 	}
-	// A key that somebody adds is not ours to take away in dynamic apply.
-	selector := map[string]any{"greyrelease.example.com/revision": pick[any](w.r, "other", nil)}
+	// A key that somebody adds is not ours to take away: one that is there is changed.
+	keys := slices.Sorted(maps.Keys(apply.Object(o.Tree, "spec", "selector")))
+	if len(keys) == 0 {
+		return nil
+	}
+	selector := map[string]any{pick(w.r, keys...): pick[any](w.r, "other", nil)}
 	return w.Edit(o.Ref, map[string]any{"spec": map[string]any{"selector": selector}})
 }
