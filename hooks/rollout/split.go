@@ -99,7 +99,9 @@ func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
 	for _, revision := range held {
 		give(revision, rest)
 	}
-	give(t.busiest(), rest) // that had none, and is better than nobody
+	if best := t.busiest(); best != target || !r.backward() {
+		give(best, rest) // It had none, and is better than nobody.
+	}
 	if rest == 0 {
 		return out
 	}
