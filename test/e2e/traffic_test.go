@@ -192,6 +192,33 @@ func TestBlueGreen(t *testing.T) {
 	sh.made(map[string]int{"1.0": 4, "2.0": 4})
 }
 
+// TestBlueGreenByRoute switches an HTTPRoute instead of a Service: all requests at
+// once, the header before, and back while the old version is kept.
+func TestBlueGreenByRoute(t *testing.T) {
+	t.Parallel()
+	sh := open(t, gateway.Manners{}, most, "web-preview")
+	sh.release("", object{
+		"strategy": "BlueGreen", "scaleDownDelaySeconds": int64(60), "batches": approved("100%"), "traffic": routed(nil),
+	})
+	sh.measure("1.0", "1.0", 100)
+	sh.patch(object{"targetVersion": "2.0"})
+	sh.phase(greyrelease.PhasePaused)
+	sh.pods(map[string]int{"1.0": 4, "2.0": 4})
+	sh.eventually("2.0 at the preview", func() (bool, string) {
+		r := sh.ask("web-preview", "")
+		return r.Version == "2.0", r.Version + r.Failure
+	})
+	sh.measure("2.0 in preview", "1.0", 100)
+	sh.command("promote")
+	sh.measure("switched", "2.0", 100)
+	sh.stays(map[string]int{"1.0": 4, "2.0": 4})
+	sh.patch(object{"targetVersion": "1.0"})
+	sh.measure("switched back", "1.0", 100)
+	sh.settled("1.0")
+	sh.close()
+	sh.made(map[string]int{"1.0": 4, "2.0": 4})
+}
+
 // TestGatewayRefuses has the gateway refuse the route of a new version: the release
 // has failed, by the gateway's reason, and nobody notices.
 func TestGatewayRefuses(t *testing.T) {
