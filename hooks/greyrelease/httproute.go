@@ -247,9 +247,13 @@ func backendsOf(rules []httpRouteRule) [][]backendRef {
 
 // keepsRoute tells whether observed routes of a router stay although none can be
 // made now: the record is lost or has no route yet, or was made again while the
-// spec did not say what it wants.
+// spec did not say what it wants, or those of another router are not in place.
 func (a *answer) keepsRoute(router rollout.Router) bool {
-	return !a.wish.Valid || a.record == nil || a.record.Settings.Router == router || a.settings().Router == router
+	if !a.wish.Valid || a.record == nil || a.record.Settings.Router == router || a.settings().Router == router {
+		return true
+	}
+	other := a.record.Settings.Router
+	return (other == rollout.RouterWeights || other == rollout.RouterPair) && (a.facts.Traffic == nil || !a.facts.Traffic.Placed)
 }
 
 // carries tells whether the observed route is what the record says, acceptance

@@ -91,10 +91,49 @@ func (a *answer) traffic() *rollout.Traffic {
 		a.observeSwitch(t)
 	case rollout.RouterWeights:
 		a.observeHTTPRoute(t)
+		a.observeFormer(t, a.ingressBackends())
 	case rollout.RouterPair:
 		a.observeIngresses(t)
+		a.observeFormer(t, a.httpRouteBackends())
 	}
 	return t
+}
+
+// observeFormer takes in what the objects of a router lead to that the spec had
+// before: they stay until those of today's are in place.
+func (a *answer) observeFormer(t *rollout.Traffic, backends []string) {
+	for _, name := range backends {
+		if n := a.served(name); n != 0 {
+			t.Leads[n] = true
+		}
+	}
+}
+
+// ingressBackends are the Services that the observed Ingresses lead to.
+func (o *observation) ingressBackends() []string {
+	var names []string
+	for _, in := range []*observedIngress{o.mainIngress, o.canaryIngress} {
+		if in != nil {
+			names = append(names, in.backend)
+		}
+	}
+	return names
+}
+
+// httpRouteBackends are the Services that the observed HTTPRoute leads requests to.
+func (o *observation) httpRouteBackends() []string {
+	if o.httpRoute == nil {
+		return nil
+	}
+	var names []string
+	for _, rule := range o.httpRoute.Rules {
+		for _, b := range rule.BackendRefs {
+			if b.weight() > 0 {
+				names = append(names, b.Name)
+			}
+		}
+	}
+	return names
 }
 
 // unseen fills in what is not seen because the controller was not given its kind:

@@ -441,6 +441,58 @@ func TestInvalidSpecKeepsRoutesOfALostRecord(t *testing.T) {
 	}
 }
 
+// A release that gets another router keeps the objects of the one before until
+// those of today's are in place, and what they lead to.
+func TestRouterChanges(t *testing.T) {
+	change := func(t *testing.T, w *world, traffic string) {
+		t.Helper()
+		w.traffic = traffic
+		spec, errs := decodeSpec(specWith(t, traffic))
+		if len(errs) > 0 {
+			t.Fatal(texts(errs))
+		}
+		w.record.Settings = spec.settings()
+	}
+	leads := func(t *testing.T, w *world) {
+		t.Helper()
+		if tr := w.sync().facts.Traffic; !tr.Leads[1] || !tr.Leads[2] {
+			t.Errorf("want requests led to both still, got %v", tr.Leads)
+		}
+	}
+	t.Run("to Ingresses", func(t *testing.T) {
+		inBothModes(t, webRoute, func(t *testing.T, w *world) {
+			w.route(0, map[int64]int64{1: 80, 2: 20})
+			w.settle()
+			change(t, w, webPair)
+			leads(t, w)
+			if got := strings.Join(w.apply(w.sync()), ", "); got != "Ingress web, Ingress web-canary" {
+				t.Errorf("want the Ingresses made and nothing dropped, got %s", got)
+			}
+			if got := strings.Join(w.apply(w.sync()), ", "); got != "delete HTTPRoute web" {
+				t.Errorf("want the HTTPRoute gone then, got %s", got)
+			}
+		})
+	})
+	t.Run("to an HTTPRoute", func(t *testing.T) {
+		inBothModes(t, webPair, func(t *testing.T, w *world) {
+			w.route(0, map[int64]int64{1: 80, 2: 20})
+			w.settle()
+			change(t, w, webRoute)
+			leads(t, w)
+			if got := strings.Join(w.apply(w.sync()), ", "); got != "HTTPRoute web" {
+				t.Errorf("want the HTTPRoute made and nothing dropped, got %s", got)
+			}
+			if got := w.apply(w.sync()); len(got) > 0 {
+				t.Errorf("want both kept until a gateway has accepted it, got %s", got)
+			}
+			w.parents = `[{"parentRef":{"name":"gw","namespace":"infra"},"conditions":[{"type":"Accepted","status":"True","observedGeneration":1}]}]`
+			if got := strings.Join(w.apply(w.sync()), ", "); got != "delete Ingress web, delete Ingress web-canary" {
+				t.Errorf("want the Ingresses gone then, got %s", got)
+			}
+		})
+	})
+}
+
 // Without a record nothing is decided, and everything stays as it is.
 func TestLostRecordKeepsRoutes(t *testing.T) {
 	for _, traffic := range []string{webRoute, webPair, webPlain, webBlue} {

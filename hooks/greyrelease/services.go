@@ -239,10 +239,8 @@ func (a *answer) namedServices() map[string]bool {
 			}
 		}
 	}
-	for _, in := range []*observedIngress{a.mainIngress, a.canaryIngress} {
-		if in != nil {
-			named[in.backend] = true
-		}
+	for _, name := range a.ingressBackends() {
+		named[name] = true
 	}
 	for _, s := range a.services {
 		if hash := s.Selector[LabelRevision]; hash != "" && s.child.Metadata.Labels[LabelRevision] == "" {
