@@ -32,12 +32,16 @@ func newTrafficWorld(seed uint64, hook sim.Hook) *world {
 	return w
 }
 
-// gateway is how a gateway behaves; most report within seconds.
+// gateway is how a gateway behaves; most report within seconds, and few refuse.
 func (w *world) gateway() sim.Gateway {
 	ms := time.Millisecond
 	slow := func() sim.Lag { return sim.Lag{Min: ms, Max: pick(w.r, 10*ms, 100*ms, 2000*ms, 8000*ms)} }
+	refusal := ""
+	if w.r.IntN(12) == 0 {
+		refusal = "NoMatchingParent"
+	}
 	return sim.Gateway{
-		Program: slow(), Status: slow(), Silent: w.r.IntN(6) == 0,
+		Program: slow(), Status: slow(), Silent: w.r.IntN(6) == 0, Refuse: refusal,
 		Other: pick(w.r, "", "", "accepts", "refuses"),
 	}
 }
