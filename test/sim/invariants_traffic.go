@@ -55,6 +55,7 @@ type outage struct {
 	since   time.Time
 	base    time.Time // since when nothing excuses it any more
 	excused bool
+	nothing bool // when it was looked at last, nobody was to answer
 }
 
 func newRoads(b *bounds, g *gates) *roads {
@@ -155,9 +156,10 @@ func (r *roads) judge(c *Cluster) error {
 		if c.troubled(o.since) || nothing {
 			o.excused = true
 		}
-		if o.excused && (c.hampered() || relieved || nothing) {
+		if o.excused && (c.hampered() || relieved || nothing || o.nothing) {
 			o.base = c.clock.now
 		}
+		o.nothing = nothing
 		if o.Entrance == EntranceRoot && routingOf(c.lastValid(parent)).routed && o.excused {
 			continue // it selects the stable revision and nothing else
 		}
