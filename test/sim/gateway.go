@@ -35,6 +35,19 @@ type proxies struct {
 	reload    map[string]*event // the reload that is planned, by namespace
 }
 
+// SetGateway changes how the gateway behaves. One that refuses no longer looks again
+// at the routes that it has refused.
+func (c *Cluster) SetGateway(g Gateway) {
+	again := c.Gateway.Refuse != "" && g.Refuse == ""
+	c.Gateway = g
+	if !again {
+		return
+	}
+	for _, route := range c.Server.List(HTTPRoutes) {
+		c.program(route)
+	}
+}
+
 func (c *Cluster) gatewayLag(l Lag) Lag {
 	if l == (Lag{}) {
 		return c.options.Controllers

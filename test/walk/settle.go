@@ -46,7 +46,7 @@ func (w *world) calmDown() error {
 	m.Faults, m.Down = sim.Faults{}, false
 	w.Quota = 0
 	w.Fit(0)
-	w.Gateway = sim.Gateway{}
+	w.SetGateway(sim.Gateway{})
 	for i := range 5 {
 		w.ReturnNode(i)
 	}

@@ -89,7 +89,7 @@ func (w *world) traffic(spec map[string]any) {
 
 // trafficMoves are what happens to requests, beside all else.
 var trafficMoves = append([]move{
-	{6, func(w *world) error { w.Gateway = w.gateway(); return nil }},
+	{6, func(w *world) error { w.SetGateway(w.gateway()); return nil }},
 	{8, (*world).deleteRouting},
 	{6, (*world).editRouting},
 	{6, func(w *world) error {
