@@ -7,6 +7,8 @@ import (
 	runtimemetrics "runtime/metrics"
 	"strconv"
 	"time"
+
+	"greyrelease.example.com/hooks/rollout"
 )
 
 // metrics is everything that /metrics shows. An idle release causes no sync,
@@ -56,6 +58,11 @@ func newMetrics(b build, started time.Time) *metrics {
 	}
 	for _, limit := range []string{limitBody, limitBuffered, limitConcurrent, limitEncoding, limitReadTimeout} {
 		m.rejected.add(0, limit)
+	}
+	// An increase is seen only of a series that was there before.
+	m.rollbacks.add(0, reverted)
+	for _, reason := range rollout.Reasons() {
+		m.rollbacks.add(0, string(reason))
 	}
 	m.breaches.add(0)
 	m.panics.add(0)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,7 +23,7 @@ func TestMetricsGolden(t *testing.T) {
 	m.responseSize.observe(12000, "sync")
 	m.transitions.add(1, "", "Pending")
 	m.transitions.add(1, "Pending", "Healthy")
-	m.rollbacks.add(1, "CrashLoop")
+	m.rollbacks.add(1, "Aborted")
 	m.rejected.add(1, limitBody)
 	text := scrape(m)
 	// What the runtime says differs from run to run.
@@ -130,6 +131,24 @@ func parseLabels(t *testing.T, text string) (names map[string]string, le string)
 		text = text[len(match[0]):]
 	}
 	return names, le
+}
+
+// A rollback for a reason that was never seen before is an increase too.
+func TestEveryReasonIsCountedFromZero(t *testing.T) {
+	source, err := os.ReadFile("../hooks/rollout/record.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`Reason = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(reasons) < 7 {
+		t.Fatalf("want at least 7 reasons, found %d", len(reasons))
+	}
+	text := scrape(newMetrics(build{}, time.Now()))
+	for _, reason := range append(reasons, []string{"", reverted}) {
+		if line := fmt.Sprintf("greyrelease_rollbacks_total{reason=%q} 0\n", reason[1]); !strings.Contains(text, line) {
+			t.Errorf("want %s", line)
+		}
+	}
 }
 
 func TestSeriesAreBounded(t *testing.T) {

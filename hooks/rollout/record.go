@@ -92,6 +92,13 @@ const (
 	ReasonUnknown Reason = "Unknown"
 )
 
+// Reasons are all of them.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonDeadline, ReasonUnstable, ReasonApprovalTimeout, ReasonAborted, ReasonPinned, ReasonRouteRefused, ReasonUnknown,
+	}
+}
+
 // Failure is the end of an attempt that did not become healthy.
 type Failure struct {
 	Reason  Reason    `json:"reason"`
