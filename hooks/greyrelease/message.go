@@ -63,8 +63,8 @@ func (a *answer) headline(v rollout.View) string {
 	case rollout.RollingBack:
 		return fmt.Sprintf("%s failed: %s; rolling back to %s%s", name(r.Target), r.Failure.Message, name(r.Stable), a.awaited(r))
 	case rollout.RolledBack:
-		return fmt.Sprintf("%s failed: %s; rolled back to %s (configuration outside the template is not restored); it is not tried again until version or template change, or by: %s",
-			name(r.Target), r.Failure.Message, name(r.Stable), a.run(r.Retry()))
+		return fmt.Sprintf("%s failed: %s; rolled back to %s (%s); it is not tried again until version or template change, or by: %s",
+			name(r.Target), r.Failure.Message, name(r.Stable), a.notRestored(), a.run(r.Retry()))
 	case rollout.Held:
 		return a.held(r)
 	}
