@@ -125,15 +125,16 @@ func files(t *testing.T) []string {
 
 // A file that kustomization.yaml forgets is never applied; one that is neither
 // numbered nor known has no place in the order. The folders are for themselves:
-// metacontroller is applied before all others, an overlay after them.
+// metacontroller is applied before all others, an overlay and monitoring after them.
 func TestKustomizationHasEveryFile(t *testing.T) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
+	beside := []string{"kustomization.yaml", "metacontroller", "monitoring", "overlays"}
 	for _, entry := range entries {
-		if name := entry.Name(); !numbered.MatchString(name) && name != "kustomization.yaml" && name != "metacontroller" && name != "overlays" {
-			t.Errorf("want only numbered files beside kustomization.yaml, metacontroller and overlays, got %s", name)
+		if name := entry.Name(); !numbered.MatchString(name) && !slices.Contains(beside, name) {
+			t.Errorf("want only numbered files beside %v, got %s", beside, name)
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))

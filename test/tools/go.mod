@@ -4,9 +4,12 @@ go 1.26.0
 
 tool github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+replace greyrelease.example.com => ../..
+
 require (
 	github.com/yuin/gopher-lua v1.1.2
 	golang.org/x/tools v0.52.0
+	greyrelease.example.com v0.0.0-00010101000000-000000000000
 	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apimachinery v0.36.3
 	k8s.io/apiserver v0.36.3

@@ -170,3 +170,30 @@ func plain(t *testing.T, text string) map[string]any {
 	}
 	return object
 }
+
+// The folder for monitoring: the files that it takes in are those that are checked
+// elsewhere, under names that kube-state-metrics and Grafana can be told.
+func TestMonitoringBuilds(t *testing.T) {
+	built := build(t, filepath.Join(manifests, "monitoring"))
+	var got []string
+	for _, r := range built.Resources() {
+		got = append(got, r.GetKind()+" "+r.GetName())
+		if r.GetKind() != "ConfigMap" {
+			continue
+		}
+		for name, text := range r.GetDataMap() {
+			if want, err := os.ReadFile(filepath.Join(manifests, "monitoring", name)); err != nil || string(want) != text {
+				t.Errorf("want %s as it is, got %v\n%s", name, err, text)
+			}
+		}
+	}
+	want := []string{
+		"ClusterRole greyrelease-kube-state-metrics", "ClusterRoleBinding greyrelease-kube-state-metrics",
+		"ConfigMap greyrelease-customresourcestate", "ConfigMap greyrelease-dashboard",
+		"PrometheusRule greyrelease", "ServiceMonitor greyrelease",
+	}
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		t.Errorf("want %v, got %v", want, got)
+	}
+}
