@@ -18,7 +18,7 @@ func syncRelease(body []byte, now time.Time, out *answer) error {
 		return err
 	}
 	out.subject = subject(&request.Parent.Metadata)
-	response, err := greyrelease.Sync(request, now)
+	response, err := greyrelease.Sync(request, greyrelease.Measurements{}, now)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func sync(tb testing.TB, request []byte, now time.Time) *greyrelease.Response {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	response, err := greyrelease.Sync(decoded, now)
+	response, err := greyrelease.Sync(decoded, greyrelease.Measurements{}, now)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -24,13 +24,18 @@ func (a *answer) conditions(s *GreyReleaseStatus, v rollout.View) []metav1.Condi
 	case s.Phase == PhaseHealthy:
 		reason = "PodsMissing"
 	}
-	return []metav1.Condition{
+	conditions := []metav1.Condition{
 		a.condition(ConditionReady, ready, reason, s.Message),
 		a.condition(ConditionReconciling, !ready && !stalled, reason, ""),
 		a.condition(ConditionStalled, stalled, reason, ""),
 		a.condition(ConditionPaused, s.Phase == PhasePaused, pauseReason(s.Phase, v.Wait), ""),
 		a.condition(ConditionRolledBack, s.Phase == PhaseRolledBack, a.rollbackReason(s.Phase), ""),
 	}
+	if len(a.settings().Metrics) > 0 {
+		is, reason := a.inconclusive()
+		conditions = append(conditions, a.condition(ConditionAnalysisInconclusive, is, reason, ""))
+	}
+	return conditions
 }
 
 func pauseReason(p Phase, w rollout.Wait) string {
@@ -44,6 +49,8 @@ func pauseReason(p Phase, w rollout.Wait) string {
 		return "ScaledToZero"
 	case rollout.WaitSoak:
 		return "Soak"
+	case rollout.WaitAnalysis:
+		return "Analysis"
 	case rollout.WaitApproval:
 		return "Approval"
 	case rollout.WaitNone:

@@ -19,6 +19,7 @@ func (a *answer) message(s *GreyReleaseStatus, v rollout.View) string {
 	if r := a.record; r != nil && s.Phase != PhaseInvalid {
 		parts = append(parts, a.trouble(r)...)
 		parts = append(parts, a.routeNotes(r)...)
+		parts = append(parts, a.analysisNotes(r)...)
 		if a.wish.Pin.Number != 0 && r.Pin == a.wish.Pin.Number {
 			parts = append(parts, fmt.Sprintf("pinned to revision %d by spec.rollbackTo: remove the field to release other versions again", r.Pin))
 			parts = append(parts, a.pinWarning(r)...)
@@ -134,6 +135,8 @@ func (a *answer) rolling(r *rollout.Record, v rollout.View) string {
 		return fmt.Sprintf("%s; paused by spec.paused: set it to false to go on, or give the release up: %s", at, a.run(r.Abort()))
 	case rollout.WaitSoak:
 		return fmt.Sprintf("%s; soaking until %s; to go on at once: %s; to give up: %s", at, clock(v.Until), a.run(r.Promote(v.Step.Size)), a.run(r.Abort()))
+	case rollout.WaitAnalysis:
+		return fmt.Sprintf("%s; waiting for the analysis; to go on without it: %s; to give up: %s", at, a.run(r.Promote(v.Step.Size)), a.run(r.Abort()))
 	case rollout.WaitApproval:
 		text := at + "; waiting for approval"
 		if !v.Until.IsZero() {

@@ -56,6 +56,7 @@ type lastStatus struct {
 	TargetRevision composite.Int   `json:"targetRevision"`
 	History        json.RawMessage `json:"history"` // read when the record is lost
 	LastCommand    *lastCommand    `json:"lastCommand"`
+	Analysis       json.RawMessage `json:"analysis"`
 	podCounts
 	// read is false when the status is missing.
 	read bool

@@ -82,6 +82,7 @@ type answer struct {
 	record, next *rollout.Record
 	orders       []rollout.Order
 	wake         time.Time
+	queries      []Query
 	children     []any
 	// missing are children that were asked for before and are not there.
 	missing []string

@@ -101,6 +101,8 @@ type Response struct {
 	composite.SyncResponse
 	// Transitions are changes of phase. They are for logs and counters only.
 	Transitions []Transition
+	// Queries are to be made, and their results to be given to a later sync.
+	Queries []Query
 }
 
 // Transition is a change of phase.

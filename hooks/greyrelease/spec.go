@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"greyrelease.example.com/hooks/rollout"
 )
 
 // Spec is a GreyRelease's spec as the decision needs it: types checked, zeros
@@ -32,6 +34,7 @@ type Spec struct {
 	BlueGreen               bool
 	ScaleDownDelaySeconds   int64
 	Traffic                 *traffic // nil: absent or wrong
+	Metrics                 []rollout.Metric
 }
 
 // batch is one step of an explicit plan. Exactly one of Pods and Percent is set.
@@ -124,6 +127,7 @@ func decodeSpec(raw json.RawMessage) (*Spec, field.ErrorList) {
 	var delay *int64
 	o.optional("scaleDownDelaySeconds", maxNumber, &delay)
 	s.Traffic = o.traffic("traffic")
+	s.Metrics = o.analysis("analysis")
 	s.checkTraffic(o, delay)
 	return s, errs
 }

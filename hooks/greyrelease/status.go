@@ -169,6 +169,7 @@ func (a *answer) identify(s *GreyReleaseStatus, v rollout.View) {
 			StartedAt: stamp(e.StartedAt), FinishedAt: stamp(e.FinishedAt),
 		})
 	}
+	s.Analysis = a.analysis()
 	if c := r.Command; c != nil {
 		s.LastCommand = &LastCommand{Text: c.Text, Result: c.Result, Time: stamp(c.Time)}
 	}

@@ -10,13 +10,14 @@ import (
 )
 
 // Sync answers one call of the sync hook: the children and the status that
-// should exist, and when to call again. now is cut to whole seconds and UTC.
+// should exist, the queries to be made, and when to call again. have are the queries
+// that were made. now is cut to whole seconds and UTC.
 //
 // A user's mistake is no error: the answer keeps what runs and its status says
 // what is wrong. An error is a [composite.RetryError], for a request that shows
 // an older state than one that was acted on already, or a bug of ours; either
 // way nothing is written.
-func Sync(req *Request, now time.Time) (*Response, error) {
+func Sync(req *Request, have Measurements, now time.Time) (*Response, error) {
 	if req.Finalizing {
 		return &Response{SyncResponse: composite.SyncResponse{Finalized: true}}, nil
 	}
@@ -33,6 +34,7 @@ func Sync(req *Request, now time.Time) (*Response, error) {
 	a.desire = o.want()
 	a.judgeRevisions()
 	a.facts.Traffic = a.traffic()
+	a.measure(have)
 	if err := a.decide(); err != nil {
 		return nil, err
 	}
@@ -129,7 +131,7 @@ func (a *answer) response() *Response {
 	status := a.makeStatus()
 	out := &Response{SyncResponse: composite.SyncResponse{
 		Status: status, Children: a.children, ResyncAfterSeconds: a.resyncAfter(),
-	}}
+	}, Queries: a.queries}
 	if from := a.status.Phase; from != status.Phase {
 		t := Transition{
 			Namespace: a.namespace, Name: a.name, Revision: status.TargetRevision, Version: status.TargetVersion,

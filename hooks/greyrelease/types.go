@@ -168,6 +168,10 @@ type GreyReleaseSpec struct {
 	// How requests reach the pods. Removing it removes the Services and routes with
 	// it. Default: none, no Service is made.
 	Traffic *Traffic `json:"traffic,omitempty"`
+
+	// What each batch must show in metrics before the next one begins. Default: none,
+	// healthy pods are enough.
+	Analysis *Analysis `json:"analysis,omitempty"`
 }
 
 // Strategy is how a version goes out.
@@ -230,8 +234,9 @@ type GreyReleaseStatus struct {
 	// continues, aborts or retries.
 	Message string `json:"message,omitempty"`
 
-	// Ready, Reconciling and Stalled as in kstatus, Paused and RolledBack. Ready is
-	// True only while the target is fully out and available.
+	// Ready, Reconciling and Stalled as in kstatus, Paused and RolledBack, and with
+	// spec.analysis AnalysisInconclusive. Ready is True only while the target is fully
+	// out and available.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -275,6 +280,10 @@ type GreyReleaseStatus struct {
 
 	// Pods of all versions that have been ready for minReadySeconds.
 	AvailableReplicas int64 `json:"availableReplicas"`
+
+	// What metrics say of the batch under way, or of the last one that was measured.
+	// +listType=atomic
+	Analysis []MetricStatus `json:"analysis,omitempty"`
 
 	// The last 10 releases that have ended and commands that were executed, oldest
 	// first.
@@ -321,6 +330,8 @@ const (
 	ConditionStalled     = "Stalled"
 	ConditionPaused      = "Paused"
 	ConditionRolledBack  = "RolledBack"
+	// ConditionAnalysisInconclusive is there with spec.analysis only.
+	ConditionAnalysisInconclusive = "AnalysisInconclusive"
 )
 
 // HistoryEntry is one release that has ended, or one command.

@@ -22,8 +22,8 @@ func jsonNames(t reflect.Type) []string {
 func TestEveryFieldIsChecked(t *testing.T) {
 	for _, name := range jsonNames(reflect.TypeFor[GreyReleaseSpec]()) {
 		value, path := `{"x":1}`, "spec."+name
-		if name == "traffic" {
-			value = `5` // its fields are checked below
+		if name == "traffic" || name == "analysis" {
+			value = `5` // its fields are checked below, and with analysis
 		}
 		if name == "template" {
 			value = `5`

@@ -293,6 +293,7 @@ func (s *Spec) settings() rollout.Settings {
 		Router: s.router(), Headers: s.Traffic.pinned(),
 		KeepStable:            s.BlueGreen || s.Traffic.routed() && !s.Traffic.WithBatches,
 		ScaleDownDelaySeconds: s.ScaleDownDelaySeconds,
+		Metrics:               s.Metrics,
 	}
 	if s.BlueGreen {
 		out.Batches = []rollout.Batch{s.switchBatch()}

@@ -62,6 +62,10 @@ type Facts struct {
 	Locked bool
 	// Traffic is what was observed of the routes; nil without a router.
 	Traffic *Traffic
+	// Measurable: there is something to measure with.
+	Measurable bool
+	// Measurements are those that were made.
+	Measurements []Measurement
 	// Restorable: the stable revision runs, or its Deployment can be made again.
 	Restorable bool
 }

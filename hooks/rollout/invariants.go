@@ -161,6 +161,9 @@ func checkNext(observed, next *Record, w *Wish, f *Facts) error {
 	if err := checkRoute(observed, next); err != nil {
 		return err
 	}
+	if err := checkAnalysis(observed, next); err != nil {
+		return err
+	}
 	same := next.Target.Number == observed.Target.Number && next.Attempt == observed.Attempt
 	if next.Stable != observed.Stable && (next.Stable != next.Target || f.of(next.Stable.Number).available() < max(1, w.Replicas)) {
 		return fmt.Errorf("I13: stable goes from %d to %d in stage %s", observed.Stable.Number, next.Stable.Number, next.Stage)

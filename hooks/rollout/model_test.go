@@ -30,6 +30,8 @@ type model struct {
 	routed  time.Time     // when it came to be so
 	lag     time.Duration // until what serves the route reports it in place
 	refused string        // or what it says against it
+
+	gauge *gauge // what metrics show; nil without a Prometheus
 }
 
 func newModel(t *testing.T, replicas int64) *model {
@@ -70,6 +72,7 @@ func (m *model) facts() *Facts {
 		f.Deployments = append(f.Deployments, d)
 	}
 	f.Traffic = m.traffic()
+	m.gauge.measure(m.record, f, m.now)
 	return f
 }
 
@@ -224,6 +227,7 @@ func (m *model) next(end time.Time) time.Time {
 	}
 	sooner(m.wake)
 	sooner(m.routed.Add(m.lag))
+	sooner(m.gauge.next(m.now))
 	for _, pods := range m.pods {
 		for _, t := range pods {
 			sooner(t)

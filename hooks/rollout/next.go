@@ -130,10 +130,12 @@ func (t *transition) adopt() {
 		return
 	}
 	r, w := t.r, t.wish
+	metrics := r.Settings.Metrics
 	r.Settings = w.Settings
 	if len(r.Settings.Batches) == 0 {
 		r.Settings.Batches = nil
 	}
+	t.adoptMetrics(metrics)
 	// Not the content's while a pin stands before it: it has no snapshot yet, and
 	// would get the next number on each sync.
 	r.Highest = max(r.Highest, w.want().Number)
@@ -221,7 +223,7 @@ func (t *transition) kept(revision int64) bool {
 func (t *transition) begin(target Revision, attempt int64) {
 	r := t.r
 	r.Target, r.Attempt, r.Started = target, attempt, t.now
-	r.Reached, r.Clock, r.Gate, r.Failure = nil, nil, nil, nil
+	r.Reached, r.Clock, r.Gate, r.Analysis, r.Failure = nil, nil, nil, nil, nil
 	t.replan = true
 }
 

@@ -70,6 +70,8 @@ type Settings struct {
 	// ScaleDownDelaySeconds is how long the previous version is kept after its last
 	// request.
 	ScaleDownDelaySeconds int64 `json:"scaleDownDelaySeconds,omitempty"`
+	// Metrics judge each batch.
+	Metrics []Metric `json:"metrics,omitempty"`
 }
 
 // Reason says why a release failed. The set is closed: it labels a metric.
@@ -88,6 +90,10 @@ const (
 	ReasonPinned Reason = "LeftByRollbackTo"
 	// ReasonRouteRefused: no parent of the route accepts it.
 	ReasonRouteRefused Reason = "RouteNotAccepted"
+	// ReasonAnalysis: more measurements of a metric failed in one batch than its failureLimit allows.
+	ReasonAnalysis Reason = "AnalysisFailed"
+	// ReasonInconclusive: more measurements of a metric in a row told nothing than its inconclusiveLimit allows.
+	ReasonInconclusive Reason = "AnalysisInconclusive"
 	// ReasonUnknown: it failed before the record was lost.
 	ReasonUnknown Reason = "Unknown"
 )
@@ -195,10 +201,12 @@ type Record struct {
 	// Wave is the movement under way; nil when nothing moves.
 	Wave *Wave `json:"wave,omitempty"`
 	// Route is where requests go; nil without a router.
-	Route   *Route   `json:"route,omitempty"`
-	Clock   *Clock   `json:"clock,omitempty"`
-	Gate    *Gate    `json:"gate,omitempty"`
-	Failure *Failure `json:"failure,omitempty"`
+	Route *Route `json:"route,omitempty"`
+	Clock *Clock `json:"clock,omitempty"`
+	Gate  *Gate  `json:"gate,omitempty"`
+	// Analysis is what is known of the metrics of the batch under way, or of the last one.
+	Analysis []Reading `json:"analysis,omitempty"`
+	Failure  *Failure  `json:"failure,omitempty"`
 	// Settings are the last valid ones.
 	Settings Settings `json:"settings"`
 	// Past lists earlier targets, the one that was left last at the end.
@@ -232,6 +240,9 @@ func (r *Record) Validate() error {
 		return err
 	}
 	if err := r.Route.validate(); err != nil {
+		return err
+	}
+	if err := validateReadings(r.Analysis); err != nil {
 		return err
 	}
 	return r.Wave.validate()
@@ -275,6 +286,7 @@ func (r *Record) clone() *Record {
 	c.Command = copyOf(r.Command)
 	c.Wave = r.Wave.clone()
 	c.Route = r.Route.clone()
+	c.Analysis = append([]Reading(nil), r.Analysis...)
 	c.Past = append([]Past(nil), r.Past...)
 	c.History = append([]Entry(nil), r.History...)
 	return &c

@@ -14,6 +14,8 @@ const (
 	WaitZero
 	// WaitSoak: the batch is full and must stay so until View.Until.
 	WaitSoak
+	// WaitAnalysis: the soak is over and a metric has not passed yet.
+	WaitAnalysis
 	// WaitApproval: a promote command; View.Until is when it comes too late, if ever.
 	WaitApproval
 )
@@ -57,6 +59,9 @@ func Describe(r *Record, replicas int64, f *Facts, now time.Time) View {
 func waitAtGate(r *Record, s Step, now time.Time) (Wait, time.Time) {
 	if soaked := due(r.Gate.Since, s.SoakSeconds); s.SoakSeconds > 0 && now.Before(soaked) {
 		return WaitSoak, soaked
+	}
+	if !r.analysed(s) {
+		return WaitAnalysis, time.Time{}
 	}
 	if !s.Approval {
 		return WaitNone, time.Time{}

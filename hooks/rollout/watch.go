@@ -94,7 +94,7 @@ func (t *transition) breakSoak() {
 }
 
 // passes tells whether the batch is done: full, settled, the stable revision not
-// above its goal, the soak unbroken and the approval given.
+// above its goal, the soak unbroken, the metrics good and the approval given.
 func (t *transition) passes(step Step) bool {
 	r := t.r
 	d := t.facts.of(r.Target.Number)
@@ -110,12 +110,18 @@ func (t *transition) passes(step Step) bool {
 		return false
 	}
 	promoted := t.wish.Valid && r.CommandPending(t.wish.Command, step.Size)
-	if step.SoakSeconds > 0 || step.Approval {
+	gated := step.SoakSeconds > 0 || step.Approval || len(r.Settings.Metrics) > 0
+	if gated {
 		if r.Gate == nil {
-			r.Gate = &Gate{}
+			r.Gate, r.Analysis = &Gate{}, nil
 		}
 		if r.Gate.Since.IsZero() && !promoted {
 			r.Gate.Since, r.Clock = t.now, nil
+		}
+	}
+	if !promoted {
+		if t.measure(); r.Failure != nil {
+			return false
 		}
 	}
 	switch {
@@ -125,11 +131,14 @@ func (t *transition) passes(step Step) bool {
 		}
 		return false
 	case promoted:
-		if step.SoakSeconds > 0 || step.Approval {
+		if gated {
 			t.executed()
 		}
 		return true
 	case step.SoakSeconds > 0 && !t.over(r.Gate.Since, step.SoakSeconds):
+		return false
+	case !r.analysed(step):
+		r.Gate.Approval = time.Time{}
 		return false
 	case step.Approval:
 		t.awaitApproval(step)

@@ -79,7 +79,7 @@ func TestMessagesNameOverlays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := greyrelease.Sync(request, noon)
+		response, err := greyrelease.Sync(request, greyrelease.Measurements{}, noon)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -118,6 +118,8 @@ func (s *Stage) byCluster(verb string, args []string, _ string) (bool, error) {
 			return true, errWords
 		}
 		return true, withDuration(args[1:], func(d time.Duration) error { m.Freeze(resources[args[0]], d); return nil })
+	case "metric", "prometheus":
+		return true, s.metric(verb, args)
 	case "gateway":
 		return true, s.gateway(args)
 	case "thaw":
@@ -192,6 +194,8 @@ func (s *Stage) byEye(verb string, args []string, _ string) (bool, error) {
 			s.printed = append(s.printed, fmt.Sprintf("%s revision %s track %s version %s", d.Name, d.Label(numberLabel),
 				d.Label("greyrelease.example.com/track"), d.Annotation("greyrelease.example.com/version")))
 		}
+	case "analysis":
+		s.printed = append(s.printed, s.analysis()...)
 	case "services":
 		s.printed = append(s.printed, s.services()...)
 	case "shares":

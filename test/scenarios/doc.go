@@ -40,6 +40,11 @@
 //	turn V ready=5s ...      the same, and those that run start anew
 //	kill-pods N 2            deletes pods of revision N
 //	lose-node 1, return-node 1, quota 12, capacity 12
+//	metric errors 0.2        what queries beginning with "errors" give from now on: a number, or a problem in
+//	                         quotes; before, they give no data
+//	prometheus absent|there|delay 8s|restart
+//	                         whether the service was told of one, how long answers take, and a restart of the
+//	                         service, which loses what it asked; "metric" makes it there
 //	freeze deployments|configmaps|releases|services|... 30s, thaw
 //	gateway program=2s status=5s refuse=REASON silent other=accepts|refuses
 //	                         how long proxies take to go by a route and the gateway to report, and what it
@@ -65,7 +70,7 @@
 //	show                     time, phase, batch, each revision's pods asked for, ready and available, weight, message;
 //	                         the kubectl line that gives a command is shown as [promote 2.1@4]
 //	line                     the same without the message
-//	conditions, history, writes, deployments
+//	conditions, history, writes, deployments, analysis
 //	mark                     begins a new period for new-pods, lowest, highest, writes (that change something),
 //	                         events and syncs
 //	expect asked.2=3 ...     fields of status, condition.Ready, reason.Ready, asked, ready and available (of all or

@@ -23,10 +23,12 @@ type Stage struct {
 	*sim.Cluster
 	Release sim.Ref
 
-	Last    *sim.Sync // the last answered sync
-	printed []string
-	written map[string]int
-	since   period
+	Last       *sim.Sync // the last answered sync
+	prometheus *sim.Prometheus
+	printed    []string
+	written    map[string]int
+	metrics    map[string]string // what queries give, by how they begin
+	since      period
 }
 
 // period is what is measured from a mark on.
@@ -52,8 +54,11 @@ func NewStage(mode sim.Mode, slow time.Duration, kinds ...string) *Stage {
 			o.Children = append(o.Children, resources[name])
 		}
 	}
-	c := sim.New(o, sim.Product)
-	s := &Stage{Cluster: c, Release: sim.Release("web"), written: map[string]int{}}
+	s := &Stage{Release: sim.Release("web"), written: map[string]int{}, metrics: map[string]string{}}
+	s.prometheus = &sim.Prometheus{Absent: true, Delay: ms, Answer: s.answer}
+	o.Prometheus = s.prometheus
+	c := sim.New(o, s.prometheus.Sync)
+	s.Cluster = c
 	s.Checks = append(sim.Invariants(c), sim.Check{Name: "story", Wrote: s.wrote, Answered: func(_ *sim.Cluster, sync *sim.Sync) error {
 		s.Last = sync
 		return nil

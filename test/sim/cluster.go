@@ -27,6 +27,9 @@ type Options struct {
 	// then carried out in one instant.
 	Writes Lag
 
+	// Prometheus is what the hook asks for metrics, for the rules; nil for none.
+	Prometheus *Prometheus
+
 	// Pace, if not nil, is called before time moves on, for a show in real time.
 	Pace func(until time.Time)
 }

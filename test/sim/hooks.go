@@ -14,13 +14,13 @@ import (
 )
 
 // Product is the hook of GreyRelease called as a function, with the statuses
-// that the service gives to its errors.
+// that the service gives to its errors, and without a [Prometheus].
 func Product(body []byte, now time.Time) (Reply, error) {
 	request, err := greyrelease.DecodeSync(body)
 	if err != nil {
 		return refusal(err), nil
 	}
-	response, err := greyrelease.Sync(request, now.UTC().Truncate(time.Second))
+	response, err := greyrelease.Sync(request, greyrelease.Measurements{}, now.UTC().Truncate(time.Second))
 	if err != nil {
 		return refusal(err), nil
 	}

@@ -38,6 +38,7 @@ func Invariants(c *Cluster) []Check {
 		{Name: "I8", Answered: checkDecision, Wrote: t.check},
 		{Name: "status", Answered: f.checkStatus},
 		{Name: "I13", Answered: g.check, Wrote: g.note},
+		{Name: "I13 for metrics", Answered: checkBlame},
 		{Name: "requests", Answered: r.note, Passed: r.checkInstant},
 		{Name: "weights sum to 100", Answered: checkSums},
 		{Name: "weights", Wrote: r.checkWeights},

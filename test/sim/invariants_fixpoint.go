@@ -82,7 +82,7 @@ func (f *fixpoint) checkSettles(c *Cluster, s *Sync) error {
 // checkStatus: where nothing changed but the status that we wrote, and nothing
 // waits for time to pass, the answer is the same. The hook reckons in whole
 // seconds, so within one of them no time passes.
-func (f *fixpoint) checkStatus(_ *Cluster, s *Sync) error {
+func (f *fixpoint) checkStatus(c *Cluster, s *Sync) error {
 	last := f.last[s.Key]
 	f.last[s.Key] = s
 	if last == nil || !judged(s) || !judged(last) || !slices.Equal(last.Children, s.Children) || !slices.Equal(last.Related, s.Related) {
@@ -93,6 +93,9 @@ func (f *fixpoint) checkStatus(_ *Cluster, s *Sync) error {
 	}
 	if slices.ContainsFunc(last.Writes, func(w Write) bool { return w.Ref.Kind != Releases }) {
 		return nil // what was written may be on its way
+	}
+	if c.options.Prometheus.answered(last.At, s.At) {
+		return nil
 	}
 	if !apply.Equal(s.Parent.Tree["status"], last.Answer.Status) || !apply.Equal(statusless(s.Parent), statusless(last.Parent)) {
 		return nil

@@ -64,7 +64,7 @@ func (g *gates) check(c *Cluster, s *Sync) error {
 	}
 	r.follow(s)
 	target := r.deployment(s)
-	r.observe(s, target)
+	r.observe(c.options.Prometheus, s, target)
 	if err := r.checkRetry(c, s, target); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (r *gated) deployment(s *Sync) *Object {
 }
 
 // observe notes which gates are open.
-func (r *gated) observe(s *Sync, target *Object) {
+func (r *gated) observe(p *Prometheus, s *Sync, target *Object) {
 	available := int64(0)
 	if target != nil {
 		available = min(target.Int("status", "availableReplicas"), target.Int("spec", "replicas"))
@@ -196,6 +196,9 @@ func (r *gated) observe(s *Sync, target *Object) {
 			continue
 		}
 		soaked := s.At.Sub(r.full[b.size]) >= b.soak
+		if soaked && len(metricsOf(s.Parent)) > 0 {
+			soaked = p != nil && p.passed(s.Parent, apply.Text(s.Answer.Status, "targetVersion"), r.full[b.size], s.At)
+		}
 		if r.promoted[b.size] || soaked && !b.approval {
 			r.pods = max(r.pods, b.size)
 			r.share = max(r.share, max(b.share, float64(b.size)/float64(replicas)))

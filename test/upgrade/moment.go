@@ -26,7 +26,7 @@ func sync(request []byte, now time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := greyrelease.Sync(decoded, now)
+	response, err := greyrelease.Sync(decoded, greyrelease.Measurements{}, now)
 	if err != nil {
 		return nil, err
 	}

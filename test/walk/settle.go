@@ -47,6 +47,9 @@ func (w *world) calmDown() error {
 	w.Quota = 0
 	w.Fit(0)
 	w.SetGateway(sim.Gateway{})
+	if w.calm = true; w.prometheus != nil {
+		w.prometheus.Absent, w.prometheus.Delay = false, time.Second
+	}
 	for i := range 5 {
 		w.ReturnNode(i)
 	}
@@ -120,8 +123,8 @@ func (w *world) unblock() error {
 	case helpless && !w.mended && w.Since(w.entered) > time.Hour:
 		w.mendPods()
 		return nil
-	case w.Metacontroller.Waits(w.release.Key()):
-		return nil
+	case w.Metacontroller.Waits(w.release.Key()) && (w.prometheus == nil || !strings.Contains(message, "waiting for approval")):
+		return nil // Where metrics guard the wait for an approval, there is always a next look.
 	case phase == "Paused" && strings.Contains(message, "spec.paused"):
 		return w.edit(map[string]any{"paused": nil})
 	case phase == "Paused" && strings.Contains(message, "scaled to 0"):

@@ -32,6 +32,13 @@ func TestWalk(t *testing.T) { walks(t, Walk, *seeds) }
 // TestTrafficWalk has seeds of its own: releases with routers.
 func TestTrafficWalk(t *testing.T) { walks(t, WalkTraffic, *seeds/3) }
 
+// TestAnalysisWalk has seeds of its own too: releases that metrics judge.
+func TestAnalysisWalk(t *testing.T) {
+	walks(t, func(seed uint64, _ sim.Hook, trace func(string)) error {
+		return WalkAnalysis(seed, func(p *sim.Prometheus) sim.Hook { return p.Sync }, trace)
+	}, *seeds/3)
+}
+
 // walks takes walks until enough of them failed.
 func walks(t *testing.T, walk func(uint64, sim.Hook, func(string)) error, seeds uint64) {
 	if *only > 0 {

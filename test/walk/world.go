@@ -21,6 +21,10 @@ type world struct {
 	// batchwise: stable is scaled down with the batches.
 	batchwise bool
 	entered   time.Time // when the trouble ended
+
+	prometheus *sim.Prometheus // nil in walks without metrics
+	mood       int             // how the metrics are
+	calm       bool            // they are good, in the end
 }
 
 // pick returns one of the values.
@@ -99,6 +103,7 @@ func (w *world) spec(version string) map[string]any {
 	w.plan(spec)
 	w.limits(spec)
 	w.traffic(spec)
+	w.analysis(spec)
 	if w.r.IntN(3) == 0 {
 		spec["revisionHistoryLimit"] = int64(w.r.IntN(4))
 	}

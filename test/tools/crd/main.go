@@ -71,6 +71,9 @@ func generate(root string) (*apiextensionsv1.CustomResourceDefinition, error) {
 		Collector:                  &markers.Collector{Registry: registry},
 		Checker:                    &loader.TypeChecker{NodeFilters: []loader.NodeFilter{crd.Generator{}.CheckFilter()}},
 		GenerateEmbeddedObjectMeta: true,
+		// Limits of metrics have fractions. What API servers and controllers may make of a
+		// number there, 5 or 5.0, is the same limit.
+		AllowDangerousTypes: true,
 	}
 	crd.AddKnownTypes(parser)
 	for _, pkg := range pkgs {
