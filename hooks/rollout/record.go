@@ -101,7 +101,8 @@ const (
 // Reasons are all of them.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonDeadline, ReasonUnstable, ReasonApprovalTimeout, ReasonAborted, ReasonPinned, ReasonRouteRefused, ReasonUnknown,
+		ReasonDeadline, ReasonUnstable, ReasonApprovalTimeout, ReasonAborted, ReasonPinned, ReasonRouteRefused, ReasonAnalysis,
+		ReasonInconclusive, ReasonUnknown,
 	}
 }
 
