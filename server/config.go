@@ -31,6 +31,11 @@ type config struct {
 	drainDelay      time.Duration
 	shutdownTimeout time.Duration
 
+	tlsCertFile     string
+	tlsKeyFile      string
+	tlsClientCAFile string
+	authTokenFile   string
+
 	logLevel slog.Level
 
 	showVersion bool
@@ -77,6 +82,18 @@ func (c *config) flags() *flag.FlagSet {
 	set.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 20*time.Second,
 		"longest `time` to finish requests after that; with drain-delay it should be below "+
 			"the pod's terminationGracePeriodSeconds")
+
+	set.StringVar(&c.tlsCertFile, "tls-cert-file", "",
+		"`file` with the certificate of --listen and those between it and its authority, in PEM form; empty for plain HTTP. "+
+			"A changed file is loaded by itself")
+	set.StringVar(&c.tlsKeyFile, "tls-key-file", "",
+		"`file` with the private key of the certificate, in PEM form")
+	set.StringVar(&c.tlsClientCAFile, "tls-client-ca-file", "",
+		"`file` with the authorities of client certificates, in PEM form; empty to ask for none. Calls of hooks without "+
+			"such a certificate are answered with 401, probes need none. A changed file is loaded by itself")
+	set.StringVar(&c.authTokenFile, "auth-token-file", "",
+		"`file` with the bearer tokens that are accepted, one a line; empty to ask for none. Calls of hooks without one are "+
+			"answered with 401, probes need none. A changed file is loaded by itself")
 
 	set.TextVar(&c.logLevel, "log-level", slog.LevelInfo,
 		"least `level` to log: debug, info, warn or error")
@@ -162,6 +179,12 @@ func (c *config) validate() error {
 	if c.writeTimeout <= c.readTimeout {
 		failed = append(failed, errors.New("write-timeout must be more than read-timeout"))
 	}
+	if (c.tlsCertFile == "") != (c.tlsKeyFile == "") {
+		failed = append(failed, errors.New("tls-cert-file and tls-key-file must be set together"))
+	}
+	if c.tlsClientCAFile != "" && c.tlsCertFile == "" {
+		failed = append(failed, errors.New("tls-client-ca-file needs tls-cert-file and tls-key-file"))
+	}
 	if c.drainDelay < 0 {
 		failed = append(failed, errors.New("drain-delay must not be negative"))
 	}
@@ -187,6 +210,9 @@ A flag that is not given is read from the environment variable beside it.
 		value := f.DefValue
 		if f.Name == "log-level" {
 			value = strings.ToLower(value)
+		}
+		if value == "" {
+			value = "none"
 		}
 		fmt.Fprintf(w, "  --%s %s  (%s)\n        %s (default %s)\n", f.Name, unit, envName(f.Name), usage, value)
 	})

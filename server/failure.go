@@ -63,9 +63,11 @@ func (e *panicError) Error() string {
 // report counts an error, logs it and says how to answer.
 //
 // What callers bring upon themselves by the limits is counted and logged for
-// debugging only: a flood of requests must not become a flood of log lines.
+// debugging only: a flood of requests must not become a flood of log lines. Of calls
+// by those who may not the log has one line in a minute: it may be Metacontroller.
 func (s *service) report(hook, subject string, err error) failure {
 	var (
+		caller *callerError
 		limit  *limitError
 		broken *readError
 		bad    *composite.BadRequestError
@@ -79,6 +81,12 @@ func (s *service) report(hook, subject string, err error) failure {
 	}
 	f := failure{code: http.StatusInternalServerError, line: err.Error()}
 	switch {
+	case errors.As(err, &caller):
+		f.code = http.StatusUnauthorized
+		if others, may := s.refused.now(s.clock()); may {
+			log.Warn("call refused", "code", f.code, "others", others)
+		}
+		return f
 	case errors.As(err, &limit):
 		s.metrics.rejected.add(1, limit.limit)
 		f.code = limit.code

@@ -19,15 +19,28 @@ import (
 type service struct {
 	hook    hook
 	clock   func() time.Time
+	callers *callers
 	limits  *limits
 	metrics *metrics
 	log     *slog.Logger
 	// draining is set from the order to stop until the process ends.
 	draining atomic.Bool
+	// refused are calls of those who may not.
+	refused seldom
 }
 
 func newService(c *config, h hook, clock func() time.Time, m *metrics, log *slog.Logger) *service {
-	return &service{hook: h, clock: clock, limits: newLimits(c), metrics: m, log: log}
+	return &service{hook: h, clock: clock, callers: &callers{}, limits: newLimits(c), metrics: m, log: log}
+}
+
+// secure reads the certificates and tokens that callers are to show, and are shown.
+func (s *service) secure(c *config) error {
+	t, err := newTransport(c, s.clock, s.log)
+	if err != nil {
+		return err
+	}
+	s.callers, err = newCallers(c, t, s.clock, s.log)
+	return err
 }
 
 // routes is the handler of --listen.
@@ -54,6 +67,15 @@ func (s *service) handle(name string, decide call) http.HandlerFunc {
 			// The caller's next request goes to another replica, without running
 			// into a connection that is being closed.
 			w.Header().Set("Connection", "close")
+		}
+		if err := s.callers.check(r); err != nil {
+			// Nobody who may not call learns more, and a caller whose certificate is not
+			// trusted any more gets a new handshake.
+			w.Header().Set("Connection", "close")
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			s.report(name, "", err).write(w)
+			s.metrics.requests.add(1, name, strconv.Itoa(http.StatusUnauthorized))
+			return
 		}
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)

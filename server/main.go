@@ -7,6 +7,7 @@
 //
 //	200  decided; the body is the answer
 //	400  not a request of the protocol
+//	401  the caller has no client certificate or bearer token that is accepted
 //	405  not a POST
 //	408  the request did not arrive in time
 //	413  the request is larger than --max-body
@@ -62,8 +63,13 @@ func run(args []string, lookup func(string) (string, bool), stdout, stderr io.Wr
 
 	b := currentBuild()
 	s := newService(c, newHook(), time.Now, newMetrics(b, time.Now()), log)
+	if err := s.secure(c); err != nil {
+		log.Error("stopped", "error", err.Error())
+		return 1
+	}
 	err = serve(ctx, c, s, func(hooks, metrics net.Addr) {
-		attributes := []any{"version", b.version, "revision", b.revision, "listen", hooks.String()}
+		attributes := []any{"version", b.version, "revision", b.revision, "listen", hooks.String(),
+			"tls", c.tlsCertFile != "", "clientCertificates", c.tlsClientCAFile != "", "bearerTokens", c.authTokenFile != ""}
 		if metrics != nil {
 			attributes = append(attributes, "metricsListen", metrics.String())
 		}

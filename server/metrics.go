@@ -52,7 +52,7 @@ func newMetrics(b build, started time.Time) *metrics {
 			"Requests refused because of a limit of the service.", "limit"),
 	}
 	for _, hook := range []string{"sync", "customize"} {
-		for _, code := range []int{200, 400, 429, 500} {
+		for _, code := range []int{200, 400, 401, 429, 500} {
 			m.requests.add(0, hook, strconv.Itoa(code))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,7 +24,7 @@ func serve(ctx context.Context, c *config, s *service, started func(hooks, metri
 		return fmt.Errorf("cannot listen for hooks: %w", err)
 	}
 	servers := []*http.Server{newServer(c, s.routes(), s.log)}
-	listeners := []net.Listener{hooks}
+	listeners := []net.Listener{s.callers.transport.listen(hooks)}
 	var metricsAddr net.Addr
 	if c.metricsListen != "" {
 		l, err := net.Listen("tcp", c.metricsListen)
@@ -71,8 +72,11 @@ func shutdown(c *config, servers []*http.Server) error {
 	return nil
 }
 
-// newServer bounds every phase of a request.
-func newServer(c *config, handler http.Handler, log *slog.Logger) *http.Server {
+// newServer bounds every phase of a request. It speaks HTTP/1 alone, also where
+// nothing is secured and a client would begin with HTTP/2 at once.
+func newServer(c *config, handler http.Handler, logger *slog.Logger) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: c.readHeaderTimeout,
@@ -80,6 +84,7 @@ func newServer(c *config, handler http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      c.writeTimeout,
 		IdleTimeout:       c.idleTimeout,
 		MaxHeaderBytes:    int(c.maxHeader),
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Protocols:         &protocols,
+		ErrorLog:          log.New(&connectionLog{log: logger, clock: time.Now}, "", 0),
 	}
 }
