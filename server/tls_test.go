@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,43 +16,26 @@ import (
 	"greyrelease.example.com/test/authority"
 )
 
-// mounted is a folder of files as Kubernetes mounts a Secret: each is a symbolic
-// link through ..data, which is changed in one step.
+// mounted is a folder of files that a test changes.
 type mounted struct {
-	t     testing.TB
-	dir   string
-	round int
+	*authority.Mounted
+	t testing.TB
 }
 
 func mount(t testing.TB, files map[string][]byte) *mounted {
 	t.Helper()
-	m := &mounted{t: t, dir: t.TempDir()}
-	m.change(files)
-	for name := range files {
-		m.must(os.Symlink(filepath.Join("..data", name), m.path(name)))
-	}
-	return m
-}
-
-func (m *mounted) path(name string) string { return filepath.Join(m.dir, name) }
-
-func (m *mounted) must(err error) {
-	m.t.Helper()
+	m, err := authority.Mount(t.TempDir(), files)
 	if err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
+	return &mounted{m, t}
 }
 
 func (m *mounted) change(files map[string][]byte) {
 	m.t.Helper()
-	m.round++
-	folder := fmt.Sprintf("..round-%d", m.round)
-	m.must(os.Mkdir(m.path(folder), 0o755))
-	for name, content := range files {
-		m.must(os.WriteFile(m.path(filepath.Join(folder, name)), content, 0o600))
+	if err := m.Change(files); err != nil {
+		m.t.Fatal(err)
 	}
-	m.must(os.Symlink(folder, m.path("..next")))
-	m.must(os.Rename(m.path("..next"), m.path("..data")))
 }
 
 // secured is a service whose clock is moved by hand.
@@ -163,7 +144,7 @@ func signed(t *testing.T, a *authority.Authority) map[string][]byte {
 func TestACertificateIsLoadedWhenItChanges(t *testing.T) {
 	first, second := newAuthority(t, "first"), newAuthority(t, "second")
 	files := mount(t, signed(t, first))
-	s := startSecured(t, "--tls-cert-file="+files.path("tls.crt"), "--tls-key-file="+files.path("tls.key"))
+	s := startSecured(t, "--tls-cert-file="+files.Path("tls.crt"), "--tls-key-file="+files.Path("tls.key"))
 	wantBy := func(good, bad *authority.Authority) {
 		t.Helper()
 		s.wantOver(t, caller(t, good.PEM, nil), "", 200, goodAnswer[:20])
@@ -213,8 +194,8 @@ func TestClientCertificates(t *testing.T) {
 	servers, first, second := newAuthority(t, "servers"), newAuthority(t, "first"), newAuthority(t, "second")
 	files := mount(t, signed(t, servers))
 	clients := mount(t, map[string][]byte{"ca.crt": first.PEM})
-	s := startSecured(t, "--tls-cert-file="+files.path("tls.crt"), "--tls-key-file="+files.path("tls.key"),
-		"--tls-client-ca-file="+clients.path("ca.crt"))
+	s := startSecured(t, "--tls-cert-file="+files.Path("tls.crt"), "--tls-key-file="+files.Path("tls.key"),
+		"--tls-client-ca-file="+clients.Path("ca.crt"))
 	of := func(a *authority.Authority) *http.Client {
 		pair, err := a.Client("metacontroller")
 		if err != nil {
@@ -260,7 +241,7 @@ func TestClientCertificates(t *testing.T) {
 
 func TestBearerTokens(t *testing.T) {
 	files := mount(t, map[string][]byte{"accepted": []byte("first-token\n")})
-	s := startSecured(t, "--auth-token-file="+files.path("accepted"))
+	s := startSecured(t, "--auth-token-file="+files.Path("accepted"))
 	const (
 		none  = "the call has no bearer token (--auth-token-file), see authorization of the CompositeController\n"
 		wrong = "the bearer token of the call is not accepted (--auth-token-file), see authorization of the CompositeController\n"
@@ -336,7 +317,7 @@ func TestBearerTokens(t *testing.T) {
 // A body that may not be sent is not read.
 func TestACallerWhoMayNotSendsNothing(t *testing.T) {
 	files := mount(t, map[string][]byte{"accepted": []byte("token")})
-	s := startSecured(t, "--auth-token-file="+files.path("accepted"))
+	s := startSecured(t, "--auth-token-file="+files.Path("accepted"))
 	body := &endless{left: 200 << 20}
 	request, err := http.NewRequest("POST", s.url+"/sync", body)
 	if err != nil {
@@ -360,15 +341,15 @@ func TestSecureRefusesWhatItCannotRead(t *testing.T) {
 	a := newAuthority(t, "a")
 	pair := signed(t, a)
 	files := mount(t, map[string][]byte{"tls.crt": pair["tls.crt"], "tls.key": pair["tls.key"], "other.key": signed(t, a)["tls.key"], "empty": nil})
-	good := []string{"--tls-cert-file=" + files.path("tls.crt"), "--tls-key-file=" + files.path("tls.key")}
+	good := []string{"--tls-cert-file=" + files.Path("tls.crt"), "--tls-key-file=" + files.Path("tls.key")}
 	for _, row := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{good[0], "--tls-key-file=" + files.path("other.key")}, "cannot load the TLS certificate: tls: private key does not match public key"},
-		{[]string{good[0], "--tls-key-file=" + files.path("gone")}, "cannot load the TLS certificate: open " + files.path("gone") + ": no such file or directory"},
-		{append(good, "--tls-client-ca-file="+files.path("empty")), "cannot load the authorities of clients: no certificate in PEM form found"},
-		{[]string{"--auth-token-file=" + files.path("empty")}, "cannot load the bearer tokens: the file holds no token"},
+		{[]string{good[0], "--tls-key-file=" + files.Path("other.key")}, "cannot load the TLS certificate: tls: private key does not match public key"},
+		{[]string{good[0], "--tls-key-file=" + files.Path("gone")}, "cannot load the TLS certificate: open " + files.Path("gone") + ": no such file or directory"},
+		{append(good, "--tls-client-ca-file="+files.Path("empty")), "cannot load the authorities of clients: no certificate in PEM form found"},
+		{[]string{"--auth-token-file=" + files.Path("empty")}, "cannot load the bearer tokens: the file holds no token"},
 	} {
 		var out lockedBuffer
 		code := run(append(row.args, "--listen=127.0.0.1:0", "--metrics-listen="), lookupIn(nil), io.Discard, &out)
@@ -381,7 +362,7 @@ func TestSecureRefusesWhatItCannotRead(t *testing.T) {
 // A flood of broken handshakes is one line in a minute.
 func TestHandshakesDoNotFloodTheLog(t *testing.T) {
 	files := mount(t, signed(t, newAuthority(t, "a")))
-	s := startSecured(t, "--tls-cert-file="+files.path("tls.crt"), "--tls-key-file="+files.path("tls.key"))
+	s := startSecured(t, "--tls-cert-file="+files.Path("tls.crt"), "--tls-key-file="+files.Path("tls.key"))
 	for range 20 {
 		conn := s.dial(t, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		if _, err := io.ReadAll(conn); err != nil {

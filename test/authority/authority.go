@@ -1,4 +1,4 @@
-// Package authority makes certificates for tests.
+// Package authority makes certificates for tests, and mounts them as Kubernetes does.
 package authority
 
 import (

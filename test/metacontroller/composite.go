@@ -24,8 +24,8 @@ type composite struct {
 				Method string `json:"method"`
 			} `json:"updateStrategy"`
 		} `json:"childResources"`
-		EndpointConfigs     []any  `json:"endpointConfigs"`
-		ResyncPeriodSeconds *int32 `json:"resyncPeriodSeconds"`
+		EndpointConfigs     []endpointConfig `json:"endpointConfigs"`
+		ResyncPeriodSeconds *int32           `json:"resyncPeriodSeconds"`
 		Hooks               struct {
 			Sync      *hook `json:"sync"`
 			Finalize  *hook `json:"finalize"`
@@ -60,8 +60,6 @@ func decodeComposite(cc *unstructured.Unstructured) (*composite, error) {
 		return nil, errors.New("the double has generated selectors only")
 	case c.Spec.ParentResource.LabelSelector != nil:
 		return nil, errors.New("the double has no selectors on parents")
-	case len(c.Spec.EndpointConfigs) > 0:
-		return nil, errors.New("the double has no endpointConfigs")
 	}
 	for _, h := range []*hook{c.Spec.Hooks.Sync, c.Spec.Hooks.Finalize, c.Spec.Hooks.Customize} {
 		if h == nil {

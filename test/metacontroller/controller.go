@@ -42,10 +42,21 @@ type controller struct {
 	ended     sync.WaitGroup
 }
 
-func newController(o *operator, cc *unstructured.Unstructured) (*controller, error) {
+func newController(ctx context.Context, o *operator, cc *unstructured.Unstructured) (*controller, error) {
 	spec, err := decodeComposite(cc)
 	if err != nil {
 		return nil, err
+	}
+	for _, h := range []struct {
+		what string
+		hook *hook
+	}{{"sync", spec.Spec.Hooks.Sync}, {"finalize", spec.Spec.Hooks.Finalize}, {"customize", spec.Spec.Hooks.Customize}} {
+		if h.hook == nil {
+			continue
+		}
+		if err := h.hook.connect(reader{ctx, o.client}, spec.Spec.EndpointConfigs); err != nil {
+			return nil, fmt.Errorf("can't resolve endpoint config for %s hook: %w", h.what, err)
+		}
 	}
 	c := &controller{
 		operator: o, raw: cc, composite: spec, methods: map[schema.GroupKind]string{},

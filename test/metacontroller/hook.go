@@ -34,11 +34,15 @@ type hook struct {
 		Etag                   struct {
 			Enabled bool `json:"enabled"`
 		} `json:"etag"`
-		CABundle      any `json:"caBundle"`
-		ClientTLS     any `json:"clientTLS"`
-		Authorization any `json:"authorization"`
-		BasicAuth     any `json:"basicAuth"`
+		BasicAuth any `json:"basicAuth"`
+		endpoint  `json:",inline"`
 	} `json:"webhook"`
+
+	// What connect has read: nil for the default transport, and the header that goes
+	// with each call, "" for none. The converter writes to all fields, so they are
+	// exported.
+	Through http.RoundTripper `json:"-"`
+	Header  string            `json:"-"`
 }
 
 // The versions of hooks. Under the first, objects are named relative to the parent
@@ -81,8 +85,8 @@ func (h *hook) check() error {
 	switch {
 	case w.Etag.Enabled:
 		return errors.New("the double has no etags")
-	case w.CABundle != nil, w.ClientTLS != nil, w.Authorization != nil, w.BasicAuth != nil:
-		return errors.New("the double has no TLS and no credentials")
+	case w.BasicAuth != nil:
+		return errors.New("the double has no basicAuth")
 	}
 	_, err := h.address()
 	return err
@@ -131,7 +135,14 @@ func (h *hook) call(ctx context.Context, what string, request, into any) error {
 		return err
 	}
 	post.Header.Set("Content-Type", "application/json")
-	client := http.Client{Timeout: h.timeout(), Transport: transport{}}
+	if h.Header != "" {
+		post.Header.Set("Authorization", h.Header)
+	}
+	through := h.Through
+	if through == nil {
+		through = http.DefaultTransport
+	}
+	client := http.Client{Timeout: h.timeout(), Transport: transport{through}}
 	response, err := client.Do(post)
 	if err != nil {
 		return fmt.Errorf("http error: %w", err)
@@ -157,14 +168,14 @@ func (h *hook) call(ctx context.Context, what string, request, into any) error {
 	return nil
 }
 
-// transport is the default transport, without net/http knowing: as in the original,
-// which measures calls, a call that takes too long is then ended in two ways at once,
-// and chance decides in which words it is told.
-type transport struct{}
+// transport is net/http's own without net/http knowing: as in the original, which
+// measures calls, a call that takes too long is then ended in two ways at once, and
+// chance decides in which words it is told.
+type transport struct{ through http.RoundTripper }
 
 // RoundTrip carries out a request.
-func (transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	return http.DefaultTransport.RoundTrip(r)
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.through.RoundTrip(r)
 }
 
 // retryAfter reads the header: seconds, or a date. What is neither counts as 0.

@@ -10,7 +10,8 @@
 //   - claims: adoption by the generated label after a look at the live parent, release,
 //     in the order of the CompositeController
 //   - requests and answers in both versions of hooks, down to the error texts; customize
-//     hooks, their rules and how long an answer is kept; finalize hooks and the finalizer
+//     hooks, their rules and how long an answer is kept; finalize hooks and the finalizer;
+//     caBundle, clientTLS and authorization, read once
 //   - writes: their kind, their order (deletions, then kind by kind, then the status),
 //     their preconditions, their field manager, what is skipped, and the update methods
 //     InPlace, Recreate and OnDelete
@@ -22,7 +23,7 @@
 //
 // Left out on purpose, and refused with an error where a CompositeController asks for it:
 // the rolling update methods (and with them ControllerRevisions), selectors of parents,
-// selectors that are not generated, etags, TLS, credentials. DecoratorControllers, leader
+// selectors that are not generated, etags, basicAuth. DecoratorControllers, leader
 // election and metrics are not there at all. A parent has to have a status subresource,
 // which is not checked. A kind that becomes known is found at once and not at the next
 // discovery.

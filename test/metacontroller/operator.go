@@ -108,7 +108,7 @@ func (o *operator) reconcile(ctx context.Context, store cache.Store, name string
 		o.stop(name)
 		o.events.Eventf(cc, corev1.EventTypeNormal, "Stopped", "Stopped controller: %s", name)
 	}
-	c, err = newController(o, cc)
+	c, err = newController(ctx, o, cc)
 	if err != nil {
 		o.events.Eventf(cc, corev1.EventTypeWarning, "CreateError", "Cannot create new controller: %s", err)
 		return err

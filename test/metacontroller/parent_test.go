@@ -194,12 +194,11 @@ func TestNotDone(t *testing.T) {
 		`hooks: {}`:                           "the double needs a sync hook",
 		`generateSelector: false`:             "the double has generated selectors only",
 		`parentResource: {labelSelector: {}}`: "the double has no selectors on parents",
-		`endpointConfigs: [{host: h}]`:        "the double has no endpointConfigs",
-		`childResources: [{updateStrategy: {method: RollingInPlace}}]`:             "the double has no update method RollingInPlace",
-		`hooks: {sync: {webhook: {url: u, etag: {enabled: true}}}}`:                "the double has no etags",
-		`hooks: {sync: {webhook: {url: u, caBundle: {inline: x}}}}`:                "the double has no TLS and no credentials",
-		`hooks: {sync: {webhook: {url: u}}, customize: {webhook: {path: /}}}`:      "invalid webhook config: must specify either a full 'url', or both 'service' and 'path'",
-		`hooks: {sync: {webhook: {path: /, service: {name: svc, namespace: ""}}}}`: "invalid webhook config: 'service' must specify both 'name' and 'namespace'",
+		`childResources: [{updateStrategy: {method: RollingInPlace}}]`:                        "the double has no update method RollingInPlace",
+		`hooks: {sync: {webhook: {url: u, etag: {enabled: true}}}}`:                           "the double has no etags",
+		`hooks: {sync: {webhook: {url: u, basicAuth: {secretRef: {name: x, namespace: y}}}}}`: "the double has no basicAuth",
+		`hooks: {sync: {webhook: {url: u}}, customize: {webhook: {path: /}}}`:                 "invalid webhook config: must specify either a full 'url', or both 'service' and 'path'",
+		`hooks: {sync: {webhook: {path: /, service: {name: svc, namespace: ""}}}}`:            "invalid webhook config: 'service' must specify both 'name' and 'namespace'",
 	} {
 		cc := object(t, `{metadata: {name: things}, apiVersion: metacontroller.k8s.io/v1alpha1, kind: CompositeController, spec: {generateSelector: true, hooks: {sync: {webhook: {url: u}}}}}`)
 		spec := cc.Object["spec"].(map[string]any)

@@ -125,7 +125,7 @@ spec:
 		client:   w.client, mapper: kinds(), events: record.NewFakeRecorder(100), applied: newLastApplied(),
 	}
 	var err error
-	if w.controller, err = newController(o, cc); err != nil {
+	if w.controller, err = newController(t.Context(), o, cc); err != nil {
 		t.Fatal(err)
 	}
 	w.start(t.Context())

@@ -46,6 +46,12 @@ type Options struct {
 	// Overlay is the folder below manifests/overlays to install; "" for none. Install
 	// applies the one that is set when it is called.
 	Overlay string
+	// Components are folders below manifests/components that Install applies on top, in
+	// this order.
+	Components []string
+	// ServiceFlags are further flags of the service. Where one is given twice, the last
+	// counts.
+	ServiceFlags []string
 	// Apply is the apply strategy that Metacontroller starts with.
 	Apply string
 	// Metacontroller is the path of a Metacontroller; "" for the double.
@@ -145,7 +151,16 @@ func (c *Cluster) Config(user string) *rest.Config {
 func (c *Cluster) Kubeconfig(user string) string { return c.file(user + ".kubeconfig") }
 
 // ServiceURL is the address of the service's hooks.
-func (c *Cluster) ServiceURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.service) }
+func (c *Cluster) ServiceURL() string {
+	scheme := "http"
+	if slices.Contains(c.Components, "tls") {
+		scheme = "https"
+	}
+	return scheme + "://" + c.ServiceAddress()
+}
+
+// ServiceAddress is where the service listens.
+func (c *Cluster) ServiceAddress() string { return fmt.Sprintf("127.0.0.1:%d", c.ports.service) }
 
 // MetricsURL is the address of the service's metrics.
 func (c *Cluster) MetricsURL() string {

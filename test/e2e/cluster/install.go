@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	_ "embed" // for the CRDs of Metacontroller
 	"fmt"
 	"net/http"
@@ -54,26 +55,35 @@ func (c *Cluster) Install(ctx context.Context) error {
 	})
 }
 
-// writeOverlay writes a kustomization on top of manifests/ and returns its folder.
+// writeOverlay writes kustomizations on top of manifests/ and returns the folder of the
+// last: one takes in the overlay, and the next the components, which are made for the
+// CompositeController that comes of it.
 func (c *Cluster) writeOverlay() (string, error) {
-	dir := c.file("overlay")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("cannot write overlay: %w", err)
-	}
-	// kustomize takes no absolute paths.
-	base, err := filepath.Rel(dir, filepath.Join(c.Root, "manifests"))
-	if err != nil {
-		return "", fmt.Errorf("cannot write overlay: %w", err)
-	}
-	hooks, patches := []string{"sync"}, []map[string]any{}
+	chosen := map[string]any{"resources": []string{"manifests"}}
+	hooks := []string{"sync"}
 	if c.Overlay != "" {
 		patch, err := os.ReadFile(filepath.Join(c.Root, "manifests", "overlays", c.Overlay, "compositecontroller.yaml"))
 		if err != nil {
 			return "", fmt.Errorf("cannot read overlay: %w", err)
 		}
-		hooks, patches = append(hooks, "customize"), append(patches, map[string]any{"patch": string(patch)})
+		hooks = append(hooks, "customize")
+		chosen["patches"] = []map[string]any{{"patch": string(patch)}}
+	}
+	if _, err := c.writeKustomization("chosen", chosen); err != nil {
+		return "", err
+	}
+	var components []string
+	for _, component := range c.Components {
+		components = append(components, filepath.Join("manifests", "components", component))
+	}
+	secured := map[string]any{"resources": []string{"../chosen"}, "components": components}
+	if _, err := c.writeKustomization("secured", secured); err != nil {
+		return "", err
 	}
 	var operations []map[string]any
+	if len(components) > 0 {
+		operations = append(operations, map[string]any{"op": "replace", "path": "/spec/endpointConfigs/0/host", "value": c.ServiceAddress()})
+	}
 	for _, hook := range hooks {
 		path := "/spec/hooks/" + hook + "/webhook/"
 		operations = append(operations,
@@ -85,16 +95,36 @@ func (c *Cluster) writeOverlay() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot write overlay: %w", err)
 	}
-	patches = append(patches, map[string]any{
-		"target": map[string]string{"kind": "CompositeController", "name": "greyrelease"},
-		"patch":  string(addresses),
+	return c.writeKustomization("overlay", map[string]any{
+		"resources": []string{"../secured"},
+		"patches": []map[string]any{{
+			"target": map[string]string{"kind": "CompositeController", "name": "greyrelease"},
+			"patch":  string(addresses),
+		}},
 	})
-	text, err := yaml.Marshal(map[string]any{
-		"apiVersion": "kustomize.config.k8s.io/v1beta1",
-		"kind":       "Kustomization",
-		"resources":  []string{base},
-		"patches":    patches,
-	})
+}
+
+// writeKustomization writes one to a folder of that name, and returns the folder. What
+// it names below manifests is that of the repository: kustomize takes no absolute paths.
+func (c *Cluster) writeKustomization(name string, fields map[string]any) (string, error) {
+	dir := c.file(name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("cannot write overlay: %w", err)
+	}
+	root, err := filepath.Rel(dir, c.Root)
+	if err != nil {
+		return "", fmt.Errorf("cannot write overlay: %w", err)
+	}
+	for _, key := range []string{"resources", "components"} {
+		paths, _ := fields[key].([]string)
+		for i, path := range paths {
+			if strings.HasPrefix(path, "manifests") {
+				paths[i] = filepath.Join(root, path)
+			}
+		}
+	}
+	fields["apiVersion"], fields["kind"] = "kustomize.config.k8s.io/v1beta1", "Kustomization"
+	text, err := yaml.Marshal(fields)
 	if err != nil {
 		return "", fmt.Errorf("cannot write overlay: %w", err)
 	}
@@ -110,19 +140,23 @@ func (c *Cluster) StartService(ctx context.Context) error {
 }
 
 func (c *Cluster) startService(ctx context.Context, program string) error {
-	err := c.runAs("greyrelease", program,
-		fmt.Sprintf("--listen=127.0.0.1:%d", c.ports.service),
+	err := c.runAs("greyrelease", program, append([]string{
+		"--listen=" + c.ServiceAddress(),
 		fmt.Sprintf("--metrics-listen=127.0.0.1:%d", c.ports.metrics),
-		"--drain-delay=0s")
+		"--drain-delay=0s",
+	}, c.ServiceFlags...)...)
 	if err != nil {
 		return err
 	}
+	// As a kubelet, which asks for readiness without a look at the certificate.
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
 	return c.eventually(ctx, func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ServiceURL()+"/readyz", nil)
 		if err != nil {
 			return err
 		}
-		response, err := http.DefaultClient.Do(request)
+		response, err := client.Do(request)
 		if err != nil {
 			return err
 		}
