@@ -88,7 +88,7 @@ func caller(t *testing.T, ca []byte, pair *authority.Pair) *http.Client {
 }
 
 // over sends a request by TLS.
-func (s *secured) over(client *http.Client, method, path, authorization string) (reply, error) {
+func (s *secured) over(client *http.Client, method, path string) (reply, error) {
 	var body io.Reader
 	if method == http.MethodPost {
 		body = strings.NewReader(goodRequest)
@@ -96,9 +96,6 @@ func (s *secured) over(client *http.Client, method, path, authorization string) 
 	request, err := http.NewRequest(method, "https://"+strings.TrimPrefix(s.url, "http://")+path, body)
 	if err != nil {
 		return reply{}, err
-	}
-	if authorization != "" {
-		request.Header.Set("Authorization", authorization)
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -112,9 +109,9 @@ func (s *secured) over(client *http.Client, method, path, authorization string) 
 	return reply{response.StatusCode, string(text), response.Header}, err
 }
 
-func (s *secured) wantOver(t *testing.T, client *http.Client, authorization string, code int, body string) {
+func (s *secured) wantOver(t *testing.T, client *http.Client, code int, body string) {
 	t.Helper()
-	got, err := s.over(client, "POST", "/sync", authorization)
+	got, err := s.over(client, "POST", "/sync")
 	if err != nil || got.code != code || !strings.Contains(got.body, body) {
 		t.Errorf("want %d with %q, got %d %q, %v", code, body, got.code, got.body, err)
 	}
@@ -147,8 +144,8 @@ func TestACertificateIsLoadedWhenItChanges(t *testing.T) {
 	s := startSecured(t, "--tls-cert-file="+files.Path("tls.crt"), "--tls-key-file="+files.Path("tls.key"))
 	wantBy := func(good, bad *authority.Authority) {
 		t.Helper()
-		s.wantOver(t, caller(t, good.PEM, nil), "", 200, goodAnswer[:20])
-		if got, err := s.over(caller(t, bad.PEM, nil), "POST", "/sync", ""); err == nil {
+		s.wantOver(t, caller(t, good.PEM, nil), 200, goodAnswer[:20])
+		if got, err := s.over(caller(t, bad.PEM, nil), "POST", "/sync"); err == nil {
 			t.Errorf("want no trust in the other authority, got %d", got.code)
 		}
 	}
@@ -205,13 +202,13 @@ func TestClientCertificates(t *testing.T) {
 	}
 	const refused = "the call has no client certificate that is trusted (--tls-client-ca-file), see clientTLS of the CompositeController\n"
 	known, stranger, nobody := of(first), of(second), caller(t, servers.PEM, nil)
-	s.wantOver(t, known, "", 200, "")
-	s.wantOver(t, nobody, "", 401, refused)
-	if got, err := s.over(stranger, "POST", "/sync", ""); err == nil {
+	s.wantOver(t, known, 200, "")
+	s.wantOver(t, nobody, 401, refused)
+	if got, err := s.over(stranger, "POST", "/sync"); err == nil {
 		t.Errorf("want the handshake refused, got %d %s", got.code, got.body)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if got, err := s.over(nobody, "GET", path, ""); err != nil || got.code != 200 {
+		if got, err := s.over(nobody, "GET", path); err != nil || got.code != 200 {
 			t.Errorf("%s: want probes open, got %d, %v", path, got.code, err)
 		}
 	}
@@ -220,7 +217,7 @@ func TestClientCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.over(caller(t, servers.PEM, &pair), "POST", "/sync", ""); err == nil {
+	if got, err := s.over(caller(t, servers.PEM, &pair), "POST", "/sync"); err == nil {
 		t.Errorf("want the handshake refused, got %d %s", got.code, got.body)
 	}
 
@@ -228,15 +225,15 @@ func TestClientCertificates(t *testing.T) {
 	clients.change(map[string][]byte{"ca.crt": append(append([]byte{}, first.PEM...), second.PEM...)})
 	s.later()
 	other := of(second)
-	s.wantOver(t, known, "", 200, "")
-	s.wantOver(t, other, "", 200, "")
+	s.wantOver(t, known, 200, "")
+	s.wantOver(t, other, 200, "")
 	clients.change(map[string][]byte{"ca.crt": second.PEM})
 	s.later()
-	s.wantOver(t, known, "", 401, refused)
-	s.wantOver(t, other, "", 200, "")
+	s.wantOver(t, known, 401, refused)
+	s.wantOver(t, other, 200, "")
 	clients.change(map[string][]byte{"ca.crt": []byte("nothing")})
 	s.later()
-	s.wantOver(t, other, "", 200, "")
+	s.wantOver(t, other, 200, "")
 }
 
 func TestBearerTokens(t *testing.T) {

@@ -90,7 +90,7 @@ func TestConnect(t *testing.T) {
 		{"no such key", `{url: URL, authorization: {type: Bearer, secretRef: {name: token, namespace: ns, key: other}}}`, `[]`,
 			`can't resolve authorization: authorization secret ns/token does not contain key "other"`, "", 0},
 		{"no such bundle", `{url: URL, caBundle: {configMapRef: {name: ca, namespace: ns, key: other}}}`, `[]`,
-			`can't resolve caBundle: caBundle: key "other" not found in ConfigMap ns/ca`, "", 0},
+			`caBundle: key "other" not found in ConfigMap ns/ca`, "", 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			seen = nil
