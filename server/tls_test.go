@@ -370,3 +370,18 @@ func TestHandshakesDoNotFloodTheLog(t *testing.T) {
 		t.Errorf("want one line, got %v", lines)
 	}
 }
+
+// A handshake that does not come to its end is cut off.
+func TestSlowHandshakesAreCutOff(t *testing.T) {
+	files := mount(t, signed(t, newAuthority(t, "a")))
+	s := startSecured(t, "--tls-cert-file="+files.Path("tls.crt"), "--tls-key-file="+files.Path("tls.key"), "--read-header-timeout=1s")
+	began := time.Now()
+	for range 10 {
+		if _, err := io.ReadAll(s.dial(t, "\x16\x03\x01")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("want each cut off after about a second, got %s for ten", took)
+	}
+}

@@ -144,7 +144,7 @@ func TestDecodeSyncRefuses(t *testing.T) {
 		{"bool as text", `{"parent":{"spec":{"paused":"yes"}},"children":{}}`, "cannot decode sync request: parent.spec.paused: string is no bool"},
 		{"owners", `{"parent":{"metadata":{"ownerReferences":{}}},"children":{}}`, "cannot decode sync request: parent.metadata.ownerReferences: object is no array"},
 		{"generation", `{"parent":{"metadata":{"generation":1.5}},"children":{}}`, "cannot decode sync request: parent.metadata.generation: number 1.5 is no whole number of 64 bits"},
-		{"replicas as text", `{"parent":{"spec":{"replicas":"5"}},"children":{}}`, `cannot decode sync request: parent.spec.replicas: string "5" is no whole number of 64 bits`},
+		{"replicas as text", `{"parent":{"spec":{"replicas":"5"}},"children":{}}`, `cannot decode sync request: parent.spec.replicas: string is no whole number of 64 bits`},
 		{"half a replica", `{"parent":{"spec":{"replicas":2.7}},"children":{}}`, "cannot decode sync request: parent.spec.replicas: number 2.7 is no whole number of 64 bits"},
 		{"too many replicas", `{"parent":{"spec":{"replicas":1e20}},"children":{}}`, "cannot decode sync request: parent.spec.replicas: number 1e20 is no whole number of 64 bits"},
 		{"child's replicas", `{"parent":{},"children":{"Deployment.apps/v1":{"a":{"spec":{"replicas":2.5}}}}}`, "cannot decode sync request: children.spec.replicas: number 2.5 is no whole number of 64 bits"},

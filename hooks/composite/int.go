@@ -11,7 +11,7 @@ import (
 // 5, 5.0, 5e0 and 50e-1 are 5. Numbers travel as integers or as floats
 // depending on who encoded them last, and a reader of int64 alone would refuse
 // 5.0. What is no whole number (2.7), no number ("5", true) or does not fit
-// (1e20) is an error that names the value; nothing is rounded or cut.
+// (1e20) is an error that names the number; nothing is rounded or cut.
 //
 // A null leaves the number as it was. Use *Int where an absent or null number
 // must be told from 0.
@@ -73,11 +73,11 @@ func parseWhole(text string) (int64, bool) {
 	return n, err == nil
 }
 
-// describe names a JSON value for an error: number 2.7, string "5", object.
+// describe names a JSON value for an error: number 2.7, string, object. A text is not
+// repeated: errors are logged, and it may be anything.
 func describe(text string) string {
 	// 40 bytes show any number that somebody typed.
 	const most = 40
-	kind := "number"
 	switch text[0] {
 	case '{':
 		return "object"
@@ -86,10 +86,10 @@ func describe(text string) string {
 	case 't', 'f':
 		return "bool " + text
 	case '"':
-		kind = "string"
+		return "string"
 	}
 	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
+		text = text[:most] + "..."
 	}
-	return kind + " " + text
+	return "number " + text
 }
