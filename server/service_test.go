@@ -57,7 +57,7 @@ type named struct {
 }
 
 func echoSync(body []byte, now time.Time, out *answer) error {
-	request, err := composite.DecodeSync[named, named](body)
+	request, err := composite.DecodeSync[named, named, named](body)
 	if err != nil {
 		return err
 	}

@@ -16,14 +16,14 @@ import (
 // DecodeSync reads a request to the sync or finalize hook. The only error is a
 // *BadRequestError; the package documentation says what is refused. The result
 // shares no memory with data.
-func DecodeSync[P, C any](data []byte) (*SyncRequest[P, C], error) {
+func DecodeSync[P, C, R any](data []byte) (*SyncRequest[P, C, R], error) {
 	// Pointers tell a null from an empty object: a null child would otherwise
 	// be an object without a name.
 	var wire struct {
 		Controller Controller               `json:"controller"`
 		Parent     *P                       `json:"parent"`
 		Children   map[string]map[string]*C `json:"children"`
-		Related    map[string]map[string]*C `json:"related"`
+		Related    map[string]map[string]*R `json:"related"`
 		Finalizing bool                     `json:"finalizing"`
 	}
 	if err := unmarshal(data, &wire); err != nil {
@@ -43,7 +43,7 @@ func DecodeSync[P, C any](data []byte) (*SyncRequest[P, C], error) {
 	if err != nil {
 		return nil, badRequest("sync", err)
 	}
-	return &SyncRequest[P, C]{
+	return &SyncRequest[P, C, R]{
 		Controller: wire.Controller,
 		Parent:     *wire.Parent,
 		Children:   children,

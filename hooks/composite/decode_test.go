@@ -59,7 +59,7 @@ func TestDecodeSyncReadsBothHookVersions(t *testing.T) {
 
 	for _, file := range []string{"sync-v1.json", "sync-v2.json"} {
 		t.Run(file, func(t *testing.T) {
-			got, err := DecodeSync[parent, child](readRequest(t, file))
+			got, err := DecodeSync[parent, child, child](readRequest(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestDecodeSyncTolerates(t *testing.T) {
 		{"other case", `{"parent":{},"Parent":7,"PARENT":"x","children":{},"Children":7}`, "another field, as to the API server"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := DecodeSync[parent, child]([]byte(row.request))
+			got, err := DecodeSync[parent, child, child]([]byte(row.request))
 			if err != nil {
 				t.Fatalf("want no error (%s), got %v", row.why, err)
 			}
@@ -152,7 +152,7 @@ func TestDecodeSyncRefuses(t *testing.T) {
 		{"nesting, not closed", strings.Repeat(`{"parent":`, 1_000_000), "cannot decode sync request: invalid character '{' exceeded max depth"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := DecodeSync[parent, child]([]byte(row.request))
+			got, err := DecodeSync[parent, child, child]([]byte(row.request))
 			var bad *BadRequestError
 			if !errors.As(err, &bad) {
 				t.Fatalf("want a BadRequestError, got %v and %+v", err, got)
@@ -166,7 +166,7 @@ func TestDecodeSyncRefuses(t *testing.T) {
 
 // A field that is there twice: the package documentation says what comes out.
 func TestDecodeSyncReadsDuplicatesAsTheAPIServerDoes(t *testing.T) {
-	got, err := DecodeSync[parent, child]([]byte(`{
+	got, err := DecodeSync[parent, child, child]([]byte(`{
 		"parent": {"metadata": {"name": "first", "uid": "kept"}, "spec": {"template": {"a": 1}}},
 		"parent": {"metadata": {"name": "second"}, "spec": {"template": {"b": 2}}},
 		"children": {"Pod.v1": {"a": {"kind": "First", "metadata": {"name": "gone"}}, "a": {"kind": "Second"}}}
@@ -187,11 +187,11 @@ func TestDecodeSyncReadsDuplicatesAsTheAPIServerDoes(t *testing.T) {
 
 func TestDecodeSyncSharesNothingWithTheBytes(t *testing.T) {
 	data := readRequest(t, "sync-v2.json")
-	got, err := DecodeSync[parent, child](data)
+	got, err := DecodeSync[parent, child, child](data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := DecodeSync[parent, child](slices.Clone(data))
+	want, err := DecodeSync[parent, child, child](slices.Clone(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestDecodeSyncSharesNothingWithTheBytes(t *testing.T) {
 }
 
 func TestAllIsInTheOrderOfTheKeys(t *testing.T) {
-	request := SyncRequest[parent, child]{Children: map[string]map[string]child{"Pod.v1": {}}}
+	request := SyncRequest[parent, child, child]{Children: map[string]map[string]child{"Pod.v1": {}}}
 	want := []child{}
 	for _, key := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
 		request.Children["Pod.v1"][key] = child{Kind: key}
@@ -258,7 +258,7 @@ func TestDecodeSyncOfEightMegabytes(t *testing.T) {
 	decoding := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := DecodeSync[parent, child](data); err != nil {
+			if _, err := DecodeSync[parent, child, child](data); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -22,7 +22,7 @@ func FuzzDecodeSync(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := DecodeSync[parent, child](data)
+		got, err := DecodeSync[parent, child, child](data)
 		if err != nil {
 			var bad *BadRequestError
 			if !errors.As(err, &bad) {

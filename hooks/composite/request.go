@@ -6,10 +6,11 @@ import (
 )
 
 // SyncRequest is what Metacontroller posts to the sync and finalize hooks.
-// P and C are the types of the parent and of one child or related object: a
-// child type holds what is needed of all kinds, or decodes itself by kind. Whatever they
-// have no field for is skipped.
-type SyncRequest[P, C any] struct {
+// P, C and R are the types of the parent, of one child and of one related object:
+// a type holds what is needed of all kinds, or decodes itself by kind. Whatever they
+// have no field for is skipped. There can be far more related objects than children,
+// so they have a type of their own.
+type SyncRequest[P, C, R any] struct {
 	Controller Controller
 	Parent     P
 	// Children are by group ("Deployment.apps/v1", "ConfigMap.v1") and then by
@@ -18,7 +19,7 @@ type SyncRequest[P, C any] struct {
 	Children map[string]map[string]C
 	// Related are the objects that the customize hook asked for, in groups like
 	// those of Children. It is nil without that hook.
-	Related map[string]map[string]C
+	Related map[string]map[string]R
 	// Finalizing is set on calls to the finalize hook.
 	Finalizing bool
 }
@@ -26,17 +27,17 @@ type SyncRequest[P, C any] struct {
 // Kinds returns the groups of the request ("ConfigMap.v1",
 // "Deployment.apps/v1", ...), sorted: the child kinds that the controller was
 // given.
-func (r *SyncRequest[P, C]) Kinds() []string {
+func (r *SyncRequest[P, C, R]) Kinds() []string {
 	return slices.Sorted(maps.Keys(r.Children))
 }
 
 // All returns the children of one group, in the order of their keys, so that
 // the same request always gives the same list. The list is the caller's; what
 // it shows is shared with the request.
-func (r *SyncRequest[P, C]) All(kind string) []C { return all(r.Children[kind]) }
+func (r *SyncRequest[P, C, R]) All(kind string) []C { return all(r.Children[kind]) }
 
 // AllRelated is All for related objects.
-func (r *SyncRequest[P, C]) AllRelated(kind string) []C { return all(r.Related[kind]) }
+func (r *SyncRequest[P, C, R]) AllRelated(kind string) []R { return all(r.Related[kind]) }
 
 func all[C any](group map[string]C) []C {
 	all := make([]C, 0, len(group))

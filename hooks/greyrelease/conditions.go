@@ -10,7 +10,8 @@ import (
 
 // conditions are Ready, Reconciling and Stalled as kstatus defines them, so that
 // "kubectl wait --for=condition=Ready", Flux and Argo CD mean the same by them,
-// and Paused and RolledBack.
+// and Paused and RolledBack. Where pods are looked at, PodsFailing says what is wrong
+// with them.
 //
 // Metacontroller stamps status.observedGeneration as soon as we answer, so the
 // first answer after an edit must say Reconciling already.
@@ -30,6 +31,9 @@ func (a *answer) conditions(s *GreyReleaseStatus, v rollout.View) []metav1.Condi
 		a.condition(ConditionStalled, stalled, reason, ""),
 		a.condition(ConditionPaused, s.Phase == PhasePaused, pauseReason(s.Phase, v.Wait), ""),
 		a.condition(ConditionRolledBack, s.Phase == PhaseRolledBack, a.rollbackReason(s.Phase), ""),
+	}
+	if a.podsKnown {
+		conditions = append(conditions, a.podsFailing())
 	}
 	if len(a.settings().Metrics) > 0 {
 		is, reason := a.inconclusive()

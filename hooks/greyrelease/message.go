@@ -17,6 +17,7 @@ const maxDetail = 300
 func (a *answer) message(s *GreyReleaseStatus, v rollout.View) string {
 	parts := []string{a.headline(v)}
 	if r := a.record; r != nil && s.Phase != PhaseInvalid {
+		parts = append(parts, a.podNotes(r)...)
 		parts = append(parts, a.trouble(r)...)
 		parts = append(parts, a.routeNotes(r)...)
 		parts = append(parts, a.analysisNotes(r)...)

@@ -31,6 +31,9 @@ const (
 	// AnnotationChannel is where operators say, on the CompositeController, that the
 	// experimental channel of the Gateway API is installed: nobody else can know.
 	AnnotationChannel = history.Prefix + "channel"
+	// AnnotationPods is where operators say, on the CompositeController, "true": pods
+	// come along with requests, for releases to say what is wrong with them.
+	AnnotationPods = history.Prefix + "pods"
 	// AnnotationCommand is where users write commands, on the GreyRelease.
 	AnnotationCommand = history.Prefix + "command"
 )
@@ -47,8 +50,9 @@ const (
 	kindService    = "Service.v1"
 	kindHTTPRoute  = "HTTPRoute.gateway.networking.k8s.io/v1"
 	kindIngress    = "Ingress.networking.k8s.io/v1"
-	// kindEndpointSlice is one of related objects.
+	// kindEndpointSlice and kindPod are of related objects.
 	kindEndpointSlice = "EndpointSlice.discovery.k8s.io/v1"
+	kindPod           = "Pod.v1"
 )
 
 // deploymentName is <release>-<hash>: at most 52 + 1 + 10 characters, so that it

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"greyrelease.example.com/hooks/composite"
+	"greyrelease.example.com/hooks/diagnosis"
 	"greyrelease.example.com/hooks/history"
 	"greyrelease.example.com/hooks/rollout"
 )
@@ -39,6 +40,10 @@ type observation struct {
 	// foreign are children of ours by label only: kept, and said so.
 	foreign []Child
 	status  lastStatus
+	// podsOf are the release's pods by the hash of their revision; podsKnown tells
+	// whether pods came along.
+	podsOf    map[string][]diagnosis.Pod
+	podsKnown bool
 	// notes are for the message: what was found and put right.
 	notes []string
 }
@@ -143,6 +148,7 @@ func observe(req *Request) (*observation, error) {
 	}
 	o.sortDeployments(req.All(kindDeployment))
 	o.sortRoutes(req)
+	o.sortPods(req)
 	o.findMode(req)
 	return o, nil
 }

@@ -21,7 +21,7 @@ type routes struct {
 	canaryIngress *observedIngress
 	// slices are the release's EndpointSlices; slicesKnown tells whether they came
 	// along.
-	slices      []Child
+	slices      []Related
 	slicesKnown bool
 }
 

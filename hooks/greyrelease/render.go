@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"greyrelease.example.com/hooks/composite"
+	"greyrelease.example.com/hooks/diagnosis"
 	"greyrelease.example.com/hooks/history"
 	"greyrelease.example.com/hooks/rollout"
 )
@@ -76,7 +77,9 @@ type answer struct {
 	*observation
 	desire
 	facts *rollout.Facts
-	now   time.Time
+	// diagnoses are what is known of the pods of target and stable.
+	diagnoses map[int64]diagnosis.Report
+	now       time.Time
 	// record is the one that was observed, nil when there is none; next is the
 	// one that comes after it.
 	record, next *rollout.Record

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"greyrelease.example.com/hooks/composite"
+	"greyrelease.example.com/hooks/diagnosis"
 	"greyrelease.example.com/hooks/jsontree"
 )
 
@@ -17,7 +18,7 @@ type Parent struct {
 	Status     json.RawMessage    `json:"status"`
 }
 
-// Child is a child of any kind, or a related object: what is needed of them.
+// Child is a child of any kind: what is needed of them.
 type Child struct {
 	APIVersion string             `json:"apiVersion"`
 	Kind       string             `json:"kind"`
@@ -27,9 +28,25 @@ type Child struct {
 	Immutable  *bool              `json:"immutable"`
 	Data       json.RawMessage    `json:"data"`
 	BinaryData json.RawMessage    `json:"binaryData"`
+}
+
+// Related is an object that the customize hook asked for: what is needed of
+// EndpointSlices and Pods. Of their metadata the labels alone are many enough to
+// weigh: annotations, owners and managedFields are skipped by the decoder.
+type Related struct {
+	Metadata relatedMetadata `json:"metadata"`
 	// AddressType and Endpoints are an EndpointSlice's.
-	AddressType string          `json:"addressType"`
-	Endpoints   []childEndpoint `json:"endpoints"`
+	AddressType string            `json:"addressType"`
+	Endpoints   []relatedEndpoint `json:"endpoints"`
+	// Status is a Pod's.
+	Status diagnosis.Status `json:"status"`
+}
+
+type relatedMetadata struct {
+	Name              string            `json:"name"`
+	CreationTimestamp string            `json:"creationTimestamp"`
+	DeletionTimestamp string            `json:"deletionTimestamp"`
+	Labels            map[string]string `json:"labels"`
 }
 
 // childSpec is what is needed of the specs of all kinds. What only routes have
@@ -52,9 +69,9 @@ type childSpec struct {
 	TLS              json.RawMessage `json:"tls"`
 }
 
-// childEndpoint is an address of an EndpointSlice. It is ready unless it says that
+// relatedEndpoint is an address of an EndpointSlice. It is ready unless it says that
 // it is not.
-type childEndpoint struct {
+type relatedEndpoint struct {
 	Addresses  []string `json:"addresses"`
 	Conditions struct {
 		Ready *bool `json:"ready"`
@@ -79,7 +96,7 @@ type childCondition struct {
 }
 
 // Request is a call of the sync hook.
-type Request = composite.SyncRequest[Parent, Child]
+type Request = composite.SyncRequest[Parent, Child, Related]
 
 // CustomizeRequest is a call of the customize hook.
 type CustomizeRequest = composite.CustomizeRequest[Parent]
@@ -87,7 +104,7 @@ type CustomizeRequest = composite.CustomizeRequest[Parent]
 // DecodeSync reads a call of the sync hook. The error is a
 // [composite.BadRequestError].
 func DecodeSync(data []byte) (*Request, error) {
-	return composite.DecodeSync[Parent, Child](data)
+	return composite.DecodeSync[Parent, Child, Related](data)
 }
 
 // DecodeCustomize reads a call of the customize hook. The error is a
@@ -123,17 +140,48 @@ type relatedRule struct {
 	LabelSelector labelSelector `json:"labelSelector"`
 }
 
+// maxAsked is the most replicas of a release whose pods are looked at. A pod is some
+// 4 to 10 KB of each request, and up to twice the replicas can be there: 1000 pods
+// are within the 16 MiB that the service takes. Above it a request could become too
+// large, and the release would stand still to learn why it might.
+const maxAsked = 500
+
 // Customize answers the customize hook: for a release with traffic the endpoints
-// of its Services are looked at, which carry the Services' labels. The answer
-// depends on the name, the namespace and the spec alone, because Metacontroller
-// keeps it.
+// of its Services are looked at, which carry the Services' labels, and where the
+// CompositeController says so the pods. The answer depends on the name, the
+// namespace and the spec alone, because Metacontroller keeps it.
 func Customize(req *CustomizeRequest) (*composite.CustomizeResponse, error) {
 	fields, _ := jsontree.Fields(req.Parent.Spec)
-	if spec := (object{fields: fields}); absent(spec.raw("traffic")) {
-		return &composite.CustomizeResponse{}, nil
+	spec := object{fields: fields}
+	var rules []any
+	if !absent(spec.raw("traffic")) {
+		rules = append(rules, labelled(req, "discovery.k8s.io/v1", "endpointslices"))
 	}
-	return &composite.CustomizeResponse{RelatedResources: []any{relatedRule{
-		APIVersion: "discovery.k8s.io/v1", Resource: "endpointslices", Namespace: req.Parent.Metadata.Namespace,
+	if looksAtPods(&req.Controller) && !large(spec.raw("replicas")) {
+		rules = append(rules, labelled(req, "v1", "pods"))
+	}
+	return &composite.CustomizeResponse{RelatedResources: rules}, nil
+}
+
+// large tells whether there may be more than maxAsked replicas.
+func large(replicas json.RawMessage) bool {
+	if absent(replicas) {
+		return false
+	}
+	n, ok := wholeNumber(replicas)
+	return !ok || n > maxAsked
+}
+
+// labelled selects what carries the label of the release.
+func labelled(req *CustomizeRequest, apiVersion, resource string) relatedRule {
+	return relatedRule{
+		APIVersion: apiVersion, Resource: resource, Namespace: req.Parent.Metadata.Namespace,
 		LabelSelector: labelSelector{MatchLabels: map[string]string{LabelName: req.Parent.Metadata.Name}},
-	}}}, nil
+	}
+}
+
+// looksAtPods tells whether the operator wants pods to be looked at: for each of
+// their changes, in the whole cluster, Metacontroller then looks through all releases.
+func looksAtPods(c *composite.Controller) bool {
+	return c.Metadata.Annotations[AnnotationPods] == "true"
 }

@@ -33,6 +33,7 @@ type Spec struct {
 	HistoryLimit            int64
 	BlueGreen               bool
 	ScaleDownDelaySeconds   int64
+	MaxRestarts             int64
 	Traffic                 *traffic // nil: absent or wrong
 	Metrics                 []rollout.Metric
 }
@@ -59,6 +60,8 @@ const (
 	// maxNumber bounds pods and seconds, because a Deployment holds them in 32
 	// bits: 2147483648 replicas would be refused only by the API server.
 	maxNumber = math.MaxInt32
+	// maxMaxRestarts is days of a crash loop: as good as never.
+	maxMaxRestarts = 1000
 )
 
 // defaultSpec is what a spec says where it says nothing. These are the defaults
@@ -70,6 +73,7 @@ func defaultSpec() *Spec {
 		ProgressDeadlineSeconds: 600,
 		AutoRollback:            true,
 		HistoryLimit:            10,
+		MaxRestarts:             rollout.DefaultMaxRestarts,
 	}
 }
 
@@ -126,10 +130,21 @@ func decodeSpec(raw json.RawMessage) (*Spec, field.ErrorList) {
 	o.integer("revisionHistoryLimit", 0, maxHistoryLimit, &s.HistoryLimit)
 	var delay *int64
 	o.optional("scaleDownDelaySeconds", maxNumber, &delay)
+	o.health("health", s)
 	s.Traffic = o.traffic("traffic")
 	s.Metrics = o.analysis("analysis")
 	s.checkTraffic(o, delay)
 	return s, errs
+}
+
+// health reads what counts as a failure.
+func (o object) health(name string, into *Spec) {
+	if absent(o.raw(name)) {
+		return
+	}
+	if in, ok := newObject(o.path.Child(name), o.raw(name), "as in {maxRestarts: 5}", o.errs); ok {
+		in.integer("maxRestarts", 1, maxMaxRestarts, &into.MaxRestarts)
+	}
 }
 
 // batches reads an explicit plan. It is nil if there is none or a part is wrong.

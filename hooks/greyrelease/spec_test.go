@@ -47,15 +47,17 @@ func TestDecodeSpecDefaults(t *testing.T) {
 		ProgressDeadlineSeconds: 600,
 		AutoRollback:            true,
 		HistoryLimit:            10,
+		MaxRestarts:             3,
 	}
 	nulls := `"appName":null,"replicas":null,"strategy":null,"batchSize":null,"canaryWeight":null,"soakSeconds":null,
 		"batches":null,"paused":null,"maxSurge":null,"maxUnavailable":null,"minReadySeconds":null,
-		"progressDeadlineSeconds":null,"autoRollback":null,"rollbackTo":null,"revisionHistoryLimit":null,"scaleDownDelaySeconds":null,"traffic":null`
+		"progressDeadlineSeconds":null,"autoRollback":null,"rollbackTo":null,"revisionHistoryLimit":null,"scaleDownDelaySeconds":null,"health":null,"traffic":null`
 	for why, patch := range map[string]string{
 		"absent":         ``,
 		"null is absent": nulls,
 		"unknown fields": `"Replicas":7,"Traffic":{"ports":[]},"futureField":[1]`,
 		"an empty plan":  `"batches":[]`,
+		"empty health":   `"health":{"maxRestarts":null}`,
 	} {
 		got, errs := decodeSpec(specWith(t, patch))
 		if len(errs) > 0 {
@@ -72,7 +74,7 @@ func TestDecodeSpecEverything(t *testing.T) {
 	got, errs := decodeSpec(specWith(t, `"appName":"shop","replicas":10,"targetVersion":"v2","template":{"x": 1.50},"strategy":"Canary",
 		"batchSize":2,"canaryWeight":10,"soakSeconds":30,"paused":true,"maxSurge":"50%","maxUnavailable":1,
 		"batches":[{"replicas":1,"weight":0,"approval":true,"approvalTimeoutSeconds":86400},{"replicas":"20%","soakSeconds":0},{"replicas":10,"weight":100,"soakSeconds":600}],
-		"minReadySeconds":5,"progressDeadlineSeconds":60,"autoRollback":false,"rollbackTo":3,"revisionHistoryLimit":0,"scaleDownDelaySeconds":0`))
+		"minReadySeconds":5,"progressDeadlineSeconds":60,"autoRollback":false,"rollbackTo":3,"revisionHistoryLimit":0,"scaleDownDelaySeconds":0,"health":{"maxRestarts":7}`))
 	if len(errs) > 0 {
 		t.Fatalf("want no errors, got\n%s", texts(errs))
 	}
@@ -85,7 +87,7 @@ func TestDecodeSpecEverything(t *testing.T) {
 			{Pods: 10, Weight: number(100), SoakSeconds: number(600)},
 		},
 		MaxSurge: quantity{Value: 50, Percent: true}, MaxUnavailable: quantity{Value: 1},
-		MinReadySeconds: 5, ProgressDeadlineSeconds: 60, RollbackTo: 3,
+		MinReadySeconds: 5, ProgressDeadlineSeconds: 60, RollbackTo: 3, MaxRestarts: 7,
 	}
 	if !reflect.DeepEqual(want, got) {
 		t.Errorf("want\n%+v, got\n%+v", want, got)
@@ -107,6 +109,7 @@ func TestIV10_ZeroIsAValue(t *testing.T) {
 	}
 	for patch, want := range map[string]string{
 		`"progressDeadlineSeconds":0`: `spec.progressDeadlineSeconds: Invalid value: 0: must be greater than minReadySeconds, 0: no pod could become available in time`,
+		`"health":{"maxRestarts":0}`:  `spec.health.maxRestarts: Invalid value: 0: must be a whole number from 1 to 1000`,
 		`"batchSize":0`:               `spec.batchSize: Invalid value: 0: must be a whole number from 1 to 2147483647`,
 		`"rollbackTo":0`:              `spec.rollbackTo: Invalid value: 0: must be a whole number from 1 to 2147483647`,
 		`"maxSurge":0`:                `spec.maxSurge: Invalid value: 0: cannot be 0 while maxUnavailable is 0: no pod could ever be replaced; set one of them to 1 or more`,

@@ -31,6 +31,7 @@ func Sync(req *Request, have Measurements, now time.Time) (*Response, error) {
 		return nil, err
 	}
 	a.record = o.record
+	a.diagnose()
 	a.desire = o.want()
 	a.judgeRevisions()
 	a.facts.Traffic = a.traffic()

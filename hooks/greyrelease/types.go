@@ -165,6 +165,10 @@ type GreyReleaseSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	ScaleDownDelaySeconds *int32 `json:"scaleDownDelaySeconds,omitempty"`
 
+	// What counts as a version that can't become healthy, beside the deadline. Only
+	// where the overlay for pods is installed. Default: see its fields.
+	Health *Health `json:"health,omitempty"`
+
 	// How requests reach the pods. Removing it removes the Services and routes with
 	// it. Default: none, no Service is made.
 	Traffic *Traffic `json:"traffic,omitempty"`
@@ -172,6 +176,17 @@ type GreyReleaseSpec struct {
 	// What each batch must show in metrics before the next one begins. Default: none,
 	// healthy pods are enough.
 	Analysis *Analysis `json:"analysis,omitempty"`
+}
+
+// Health is when a version counts as one that can't become healthy.
+type Health struct {
+	// Restarts of a container, 1 to 1000, with which its crash loop fails the release
+	// at once: it was restarted at least so often and waits in CrashLoopBackOff. Init
+	// containers and sidecars count, the stable version does not, and neither do pods
+	// from before a retry; while paused is set nothing is judged. Default: 3.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
 }
 
 // Strategy is how a version goes out.
@@ -234,9 +249,10 @@ type GreyReleaseStatus struct {
 	// continues, aborts or retries.
 	Message string `json:"message,omitempty"`
 
-	// Ready, Reconciling and Stalled as in kstatus, Paused and RolledBack, and with
-	// spec.analysis AnalysisInconclusive. Ready is True only while the target is fully
-	// out and available.
+	// Ready, Reconciling and Stalled as in kstatus, Paused and RolledBack, with
+	// spec.analysis AnalysisInconclusive, and where the overlay for pods is installed
+	// PodsFailing, which names the pod, the container and the reason. Ready is True
+	// only while the target is fully out and available.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -330,6 +346,8 @@ const (
 	ConditionStalled     = "Stalled"
 	ConditionPaused      = "Paused"
 	ConditionRolledBack  = "RolledBack"
+	// ConditionPodsFailing is only there where pods are looked at.
+	ConditionPodsFailing = "PodsFailing"
 	// ConditionAnalysisInconclusive is there with spec.analysis only.
 	ConditionAnalysisInconclusive = "AnalysisInconclusive"
 )

@@ -22,7 +22,7 @@ func jsonNames(t reflect.Type) []string {
 func TestEveryFieldIsChecked(t *testing.T) {
 	for _, name := range jsonNames(reflect.TypeFor[GreyReleaseSpec]()) {
 		value, path := `{"x":1}`, "spec."+name
-		if name == "traffic" || name == "analysis" {
+		if name == "traffic" || name == "analysis" || name == "health" {
 			value = `5` // its fields are checked below, and with analysis
 		}
 		if name == "template" {
@@ -40,6 +40,16 @@ func TestEveryFieldIsChecked(t *testing.T) {
 	for _, name := range jsonNames(reflect.TypeFor[Batch]()) {
 		_, errs := decodeSpec(specWith(t, fmt.Sprintf(`"batches":[{"replicas":1,%q:{"x":1}}]`, name)))
 		if want := "spec.batches[0]." + name; len(errs) != 1 || errs[0].Field != want {
+			t.Errorf("%s: want one error there, got %q", name, texts(errs))
+		}
+	}
+}
+
+// So it is with every field of spec.health.
+func TestEveryFieldOfHealthIsChecked(t *testing.T) {
+	for _, name := range jsonNames(reflect.TypeFor[Health]()) {
+		_, errs := decodeSpec(specWith(t, fmt.Sprintf(`"health":{%q:"x"}`, name)))
+		if want := "spec.health." + name; len(errs) != 1 || errs[0].Field != want {
 			t.Errorf("%s: want one error there, got %q", name, texts(errs))
 		}
 	}

@@ -118,6 +118,8 @@ func TestValidateSpec(t *testing.T) {
 		{"negative soak", `"soakSeconds":-1`, `spec.soakSeconds: Invalid value: -1: must be a whole number from 0 to 2147483647`},
 		{"history limit", `"revisionHistoryLimit":101`, `spec.revisionHistoryLimit: Invalid value: 101: must be a whole number from 0 to 100`},
 		{"negative rollbackTo", `"rollbackTo":-1`, `spec.rollbackTo: Invalid value: -1: must be a whole number from 1 to 2147483647`},
+		{"more restarts than anybody waits for", `"health":{"maxRestarts":1001}`, `spec.health.maxRestarts: Invalid value: 1001: must be a whole number from 1 to 1000`},
+		{"health as a number", `"health":3`, `spec.health: Invalid value: 3: must be an object: as in {maxRestarts: 5}`},
 		{"delay without a router", `"scaleDownDelaySeconds":30`, `spec.scaleDownDelaySeconds: Invalid value: 30: must be 0 without a router or BlueGreen: the pods of the previous version would still be reached`},
 		{"paused in quotes", `"paused":"true"`, `spec.paused: Invalid value: "true": must be true or false, without quotes`},
 		{"paused as a number", `"paused":1`, `spec.paused: Invalid value: 1: must be true or false`},

@@ -295,6 +295,10 @@ func (s *Spec) settings() rollout.Settings {
 		ScaleDownDelaySeconds: s.ScaleDownDelaySeconds,
 		Metrics:               s.Metrics,
 	}
+	if s.MaxRestarts != rollout.DefaultMaxRestarts {
+		// The default is left out, so that records of before are as they would be now.
+		out.MaxRestarts = s.MaxRestarts
+	}
 	if s.BlueGreen {
 		out.Batches = []rollout.Batch{s.switchBatch()}
 		return out

@@ -27,6 +27,12 @@ type Deployment struct {
 	FailedAttempt int64
 	// Identity is the revision it runs.
 	Identity Revision
+	// Crash is the crash loop with the most restarts among its pods that were made in
+	// this attempt; nil for none, or where pods are not looked at.
+	Crash *Crash
+	// Trouble says what keeps a pod of it from becoming available, for the message of
+	// a failure; "" when nothing is known.
+	Trouble string
 }
 
 // available counts pods that can be relied on: never more than are asked for,

@@ -70,6 +70,9 @@ type Settings struct {
 	// ScaleDownDelaySeconds is how long the previous version is kept after its last
 	// request.
 	ScaleDownDelaySeconds int64 `json:"scaleDownDelaySeconds,omitempty"`
+	// MaxRestarts is the number of restarts of a container with which a crash loop is
+	// a failure; 0 is DefaultMaxRestarts.
+	MaxRestarts int64 `json:"maxRestarts,omitempty"`
 	// Metrics judge each batch.
 	Metrics []Metric `json:"metrics,omitempty"`
 }
@@ -80,6 +83,9 @@ type Reason string
 const (
 	// ReasonDeadline: pods of the target were missing for longer than progressDeadlineSeconds.
 	ReasonDeadline Reason = "ProgressDeadlineExceeded"
+	// ReasonCrashLoop: a container of the target was restarted maxRestarts times and
+	// waits in CrashLoopBackOff.
+	ReasonCrashLoop Reason = "CrashLoop"
 	// ReasonUnstable: one soak was broken 10 times.
 	ReasonUnstable Reason = "Unstable"
 	// ReasonApprovalTimeout: no approval came within approvalTimeoutSeconds.
@@ -101,7 +107,7 @@ const (
 // Reasons are all of them.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonDeadline, ReasonUnstable, ReasonApprovalTimeout, ReasonAborted, ReasonPinned, ReasonRouteRefused, ReasonAnalysis,
+		ReasonDeadline, ReasonCrashLoop, ReasonUnstable, ReasonApprovalTimeout, ReasonAborted, ReasonPinned, ReasonRouteRefused, ReasonAnalysis,
 		ReasonInconclusive, ReasonUnknown,
 	}
 }

@@ -91,6 +91,9 @@ func (t *transition) promoting() {
 		t.r.Clock = nil
 		return
 	}
+	if t.crashed() {
+		return
+	}
 	if t.watch(); t.r.Stage != Promoting || t.refused() {
 		return
 	}
@@ -135,6 +138,9 @@ func (t *transition) rolling() {
 	if t.replicas == 0 {
 		// Scaled to 0: the position is held, nothing is judged.
 		t.r.Clock, t.r.Gate = nil, nil
+		return
+	}
+	if t.crashed() {
 		return
 	}
 	for {

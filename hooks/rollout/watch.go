@@ -69,8 +69,8 @@ func (t *transition) watch() {
 		r.Clock = &Clock{Since: t.now, Best: have, Late: true}
 		t.over(t.now, r.Settings.ProgressDeadlineSeconds+slack)
 	case t.over(c.Since, r.Settings.ProgressDeadlineSeconds+slack):
-		t.fail(ReasonDeadline, fmt.Sprintf("%d of %d pods of revision %d were available, and no further one became so within %d s",
-			have, ask, r.Target.Number, r.Settings.ProgressDeadlineSeconds))
+		t.fail(ReasonDeadline, fmt.Sprintf("%d of %d pods of revision %d were available, and no further one became so within %d s%s",
+			have, ask, r.Target.Number, r.Settings.ProgressDeadlineSeconds, t.why()))
 	}
 }
 
@@ -89,7 +89,7 @@ func (t *transition) breakSoak() {
 	}
 	g.Shortfalls++
 	if g.Shortfalls >= maxShortfalls {
-		t.fail(ReasonUnstable, fmt.Sprintf("pods of revision %d went missing %d times in one soak", t.r.Target.Number, g.Shortfalls))
+		t.fail(ReasonUnstable, fmt.Sprintf("pods of revision %d went missing %d times in one soak%s", t.r.Target.Number, g.Shortfalls, t.why()))
 	}
 }
 

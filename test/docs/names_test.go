@@ -75,7 +75,7 @@ func TestLabelsAndAnnotations(t *testing.T) {
 	known := []string{
 		greyrelease.LabelName, greyrelease.LabelRevision, greyrelease.LabelNumber, greyrelease.LabelTrack,
 		greyrelease.AnnotationVersion, greyrelease.AnnotationDecision, greyrelease.AnnotationFailed, greyrelease.AnnotationCommand,
-		greyrelease.AnnotationChannel,
+		greyrelease.AnnotationChannel, greyrelease.AnnotationPods,
 	}
 	const group = "greyrelease.example.com/"
 	for name, page := range pages(t) {

@@ -26,13 +26,14 @@ func read(t *testing.T, path string) string {
 }
 
 // An overlay is the CompositeController of the base with more kinds and the hook
-// that sends endpoints along, and nothing else.
+// that sends endpoints along, or says that pods come too, and nothing else.
 func TestOverlays(t *testing.T) {
 	routes := resource{"gateway.networking.k8s.io/v1", "httproutes"}
 	ingresses := resource{"networking.k8s.io/v1", "ingresses"}
 	overlays := map[string][]resource{
-		"all": {routes, ingresses}, "gateway-api": {routes}, "ingress": {ingresses},
+		"all": {routes, ingresses}, "gateway-api": {routes}, "ingress": {ingresses}, "pods": nil,
 	}
+	pods := map[string]bool{"all": true, "pods": true}
 	entries, err := os.ReadDir(filepath.Join(folder, "overlays"))
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +51,9 @@ func TestOverlays(t *testing.T) {
 			child := want.Spec.ChildResources[0]
 			child.resource = kind
 			want.Spec.ChildResources = append(want.Spec.ChildResources, child)
+		}
+		if pods[name] {
+			want.Annotations = map[string]string{greyrelease.AnnotationPods: "true"}
 		}
 		customize := *want.Spec.Hooks.Sync
 		customize.Webhook.Path = "/customize"

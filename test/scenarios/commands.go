@@ -354,12 +354,14 @@ func (s *Stage) behave(verb string, args []string) error {
 	durations := map[string]*time.Duration{
 		"ready": &b.Ready, "crash-after": &b.CrashAfter, "up": &b.Up, "down": &b.Down, "grace": &b.Grace,
 	}
-	flags := map[string]*bool{"hang": &b.Hang, "crash": &b.Crash, "image": &b.Image}
+	flags := map[string]*bool{"hang": &b.Hang, "crash": &b.Crash, "image": &b.Image, "config": &b.Config, "oom": &b.OOM}
 	for _, word := range args[1:] {
 		name, value, _ := strings.Cut(word, "=")
 		switch {
 		case flags[name] != nil:
 			*flags[name] = true
+		case name == "says":
+			b.Says = value
 		case durations[name] != nil:
 			d, err := time.ParseDuration(value)
 			if err != nil {

@@ -12,7 +12,7 @@
 // same way in both apply modes unless a line "modes: dynamic" or "modes: ssa"
 // below the comment says for which one it is. A line "controllers: 3s" there
 // makes the controllers of Kubernetes, the garbage collector among them, take
-// that long instead of 10 ms. "kinds: httproutes ingresses endpointslices" is for an
+// that long instead of 10 ms. "kinds: httproutes ingresses endpointslices pods" is for an
 // installation whose overlays have those too. All rules of the simulator are checked
 // throughout.
 //
@@ -36,7 +36,7 @@
 // What happens to the cluster:
 //
 //	behave V ready=5s ...    how pods of version V behave that start from now on: ready, hang, crash,
-//	                         image, crash-after, up, down, grace
+//	                         image, config, oom, "says=last words", crash-after, up, down, grace
 //	turn V ready=5s ...      the same, and those that run start anew
 //	kill-pods N 2            deletes pods of revision N
 //	lose-node 1, return-node 1, quota 12, capacity 12

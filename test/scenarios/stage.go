@@ -48,9 +48,12 @@ func NewStage(mode sim.Mode, slow time.Duration, kinds ...string) *Stage {
 	o := sim.Options{Seed: 1, Mode: mode, Controllers: fixed(max(slow, 10*ms)), Caches: fixed(5 * ms)}
 	o.Children = []*sim.Kind{sim.ConfigMaps, sim.Deployments, sim.Services}
 	for _, name := range kinds {
-		if name == sim.EndpointSlices.Resource {
+		switch name {
+		case sim.EndpointSlices.Resource:
 			o.Customize = sim.Customize
-		} else {
+		case sim.Pods.Resource:
+			o.Customize, o.Pods = sim.Customize, true
+		default:
 			o.Children = append(o.Children, resources[name])
 		}
 	}
@@ -72,7 +75,7 @@ func fixed(d time.Duration) sim.Lag { return sim.Lag{Min: d, Max: d} }
 // resources are the kinds by the names that commands use.
 var resources = map[string]*sim.Kind{
 	"configmaps": sim.ConfigMaps, "deployments": sim.Deployments, "endpointslices": sim.EndpointSlices,
-	"httproutes": sim.HTTPRoutes, "ingresses": sim.Ingresses, "releases": sim.Releases, "services": sim.Services,
+	"httproutes": sim.HTTPRoutes, "ingresses": sim.Ingresses, "pods": sim.Pods, "releases": sim.Releases, "services": sim.Services,
 }
 
 // Play runs a story and returns what each block printed.

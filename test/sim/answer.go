@@ -114,7 +114,11 @@ func (m *Metacontroller) wish(s *Sync, text []byte) (*wish, error) {
 
 // composite is the CompositeController as requests carry it.
 func (m *Metacontroller) composite() string {
-	text := `{"apiVersion":"metacontroller.k8s.io/v1alpha1","kind":"CompositeController","metadata":{"name":"greyrelease","annotations":{"greyrelease.example.com/channel":"experimental"}},"spec":{"childResources":[`
+	text := `{"apiVersion":"metacontroller.k8s.io/v1alpha1","kind":"CompositeController","metadata":{"name":"greyrelease","annotations":{"greyrelease.example.com/channel":"experimental"`
+	if m.c.options.Pods {
+		text += `,"greyrelease.example.com/pods":"true"`
+	}
+	text += `}},"spec":{"childResources":[`
 	for i, k := range m.childKinds() {
 		if i > 0 {
 			text += ","

@@ -17,6 +17,9 @@ type Options struct {
 	Children []*Kind
 	// Customize is the customize hook, nil if none is registered.
 	Customize Hook
+	// Pods tells on the CompositeController that pods are looked at. Only then are
+	// they in the store.
+	Pods bool
 
 	// Controllers is how long the controllers of Kubernetes take to act on a
 	// change, status writes and garbage collection included; default 1 to 30 ms.

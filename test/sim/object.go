@@ -19,19 +19,21 @@ type Kind struct {
 	status bool
 }
 
-// The kinds that a GreyRelease is made of, and EndpointSlices, which it looks at.
+// The kinds that a GreyRelease is made of, and EndpointSlices and Pods, which it
+// looks at.
 var (
 	ConfigMaps     = &Kind{Version: "v1", Name: "ConfigMap", Resource: "configmaps"}
 	Deployments    = &Kind{Group: "apps", Version: "v1", Name: "Deployment", Resource: "deployments", counted: true, status: true}
 	EndpointSlices = &Kind{Group: "discovery.k8s.io", Version: "v1", Name: "EndpointSlice", Resource: "endpointslices"}
 	HTTPRoutes     = &Kind{Group: "gateway.networking.k8s.io", Version: "v1", Name: "HTTPRoute", Resource: "httproutes", counted: true, status: true}
 	Ingresses      = &Kind{Group: "networking.k8s.io", Version: "v1", Name: "Ingress", Resource: "ingresses", counted: true, status: true}
+	Pods           = &Kind{Version: "v1", Name: "Pod", Resource: "pods"}
 	Releases       = &Kind{Group: "greyrelease.example.com", Version: "v1", Name: "GreyRelease", Resource: "greyreleases", counted: true, status: true}
 	Services       = &Kind{Version: "v1", Name: "Service", Resource: "services", status: true}
 )
 
 // kinds are sorted by the names under which requests list them.
-var kinds = []*Kind{ConfigMaps, Deployments, EndpointSlices, Releases, HTTPRoutes, Ingresses, Services}
+var kinds = []*Kind{ConfigMaps, Deployments, EndpointSlices, Releases, HTTPRoutes, Ingresses, Pods, Services}
 
 // APIVersion is the group and version as objects carry them.
 func (k *Kind) APIVersion() string {

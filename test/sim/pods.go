@@ -18,6 +18,10 @@ type Behavior struct {
 	Crash bool          // never ready, restarts again and again
 	Image bool          // its image cannot be pulled
 
+	Config bool   // its container cannot be created
+	OOM    bool   // where it crashes, it is for want of memory
+	Says   string // what it leaves as its termination message where it crashes
+
 	CrashAfter time.Duration // crashes for good so long after it was ready; 0 never
 	Up, Down   time.Duration // ready for Up, not ready for Down, and so on; 0 never
 	Grace      time.Duration // lingers so long once it is deleted
@@ -30,7 +34,7 @@ type Pod struct {
 	Ready       bool
 	ReadySince  time.Time
 	Terminating bool
-	Reason      string // why it is not running: "Pending", "CrashLoopBackOff", "ImagePullBackOff"
+	Reason      string // why it is not running: "Pending", "CrashLoopBackOff", "ImagePullBackOff", "CreateContainerConfigError"
 
 	number   int64
 	node     *node
@@ -38,6 +42,11 @@ type Pod struct {
 	behavior Behavior
 	timer    *event
 	gone     bool
+
+	crashed  time.Time // when its crash loop began
+	restarts int       // in it, where pods are looked at
+	restart  *event    // the next one
+	show     *event    // the write to the API server that is planned
 }
 
 type node struct {
@@ -51,7 +60,7 @@ func (p *Pod) Restarts(now time.Time) int {
 	if p.Reason != "CrashLoopBackOff" {
 		return 0
 	}
-	n, at, wait := 0, p.Created, 10*time.Second
+	n, at, wait := 0, p.sinceCrash(), 10*time.Second
 	for at = at.Add(wait); !at.After(now); at = at.Add(wait) {
 		n++
 		wait = min(2*wait, 5*time.Minute)
@@ -116,6 +125,7 @@ func (c *Cluster) makePod(s *replicaSet) error {
 	p := &Pod{Name: name, number: c.pods, Created: c.clock.now, Reason: "Pending", set: s, behavior: c.behaviorOf(s.template)}
 	s.pods = append(s.pods, p)
 	c.logf("pod %s created", p.Name)
+	c.showPod(p)
 	c.schedule()
 	return nil
 }
@@ -167,12 +177,15 @@ func (c *Cluster) schedule() {
 func (c *Cluster) start(p *Pod) {
 	p.timer.stop()
 	p.Reason = ""
+	c.showPod(p)
 	b := p.behavior
 	switch {
 	case b.Image:
 		p.Reason = "ImagePullBackOff"
+	case b.Config:
+		p.Reason = "CreateContainerConfigError"
 	case b.Crash:
-		p.Reason = "CrashLoopBackOff"
+		c.crash(p)
 	case !b.Hang:
 		p.timer = c.clock.after(b.Ready, func() { c.becomeReady(p) })
 	}
@@ -186,11 +199,13 @@ func (c *Cluster) becomeReady(p *Pod) {
 	c.logf("pod %s ready", p.Name)
 	c.wakeSet(p.set)
 	c.podMoved(p.set)
+	c.showPod(p)
 	switch b := p.behavior; {
 	case b.CrashAfter > 0:
 		p.timer = c.clock.after(b.CrashAfter, func() {
 			c.lose(p)
-			p.Reason = "CrashLoopBackOff"
+			c.crash(p)
+			c.showPod(p)
 		})
 	case b.Up > 0:
 		p.timer = c.clock.after(b.Up, func() {
@@ -209,6 +224,7 @@ func (c *Cluster) lose(p *Pod) {
 	p.Ready = false
 	c.lastLoss = c.clock.now
 	c.logf("pod %s not ready", p.Name)
+	c.showPod(p)
 	c.wakeSet(p.set)
 	c.podMoved(p.set)
 }
@@ -222,6 +238,7 @@ func (c *Cluster) terminate(p *Pod) {
 	p.Terminating = true
 	p.Ready = false
 	c.logf("pod %s terminating", p.Name)
+	c.showPod(p)
 	grace := p.behavior.Grace
 	if p.node == nil {
 		grace = 0
@@ -237,6 +254,7 @@ func (c *Cluster) vanish(p *Pod) {
 		return
 	}
 	p.gone = true
+	c.showPod(p)
 	p.set.pods = slices.DeleteFunc(p.set.pods, func(q *Pod) bool { return q == p })
 	c.schedule()
 	c.wakeSet(p.set)

@@ -1,0 +1,117 @@
+package greyrelease
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"greyrelease.example.com/hooks/diagnosis"
+	"greyrelease.example.com/hooks/rollout"
+)
+
+// sortPods gives pods to their revisions, by the hash they are labelled with. Where
+// they did not come along, podsKnown is false.
+func (o *observation) sortPods(req *Request) {
+	if _, o.podsKnown = req.Related[kindPod]; !o.podsKnown {
+		return
+	}
+	o.podsOf = map[string][]diagnosis.Pod{}
+	for _, p := range req.AllRelated(kindPod) {
+		hash := p.Metadata.Labels[LabelRevision]
+		if hash == "" || p.Metadata.Labels[LabelName] != o.name {
+			continue
+		}
+		o.podsOf[hash] = append(o.podsOf[hash], diagnosis.Pod{
+			Name: p.Metadata.Name, Created: instant(p.Metadata.CreationTimestamp),
+			Deleting: p.Metadata.DeletionTimestamp != "", Status: p.Status,
+		})
+	}
+}
+
+// diagnose looks at the pods of target and stable, and tells the core what keeps them
+// from becoming available. Of the target's restarts those count that are of this
+// attempt: of pods made since it began, by a clock that may differ from ours.
+func (a *answer) diagnose() {
+	if !a.podsKnown || a.record == nil {
+		return
+	}
+	a.diagnoses = map[int64]diagnosis.Report{}
+	for i := range a.facts.Deployments {
+		d := &a.facts.Deployments[i]
+		var since time.Time
+		switch d.Revision {
+		case a.record.Target.Number:
+			since = a.record.Started.Add(-clockSkew)
+		case a.record.Stable.Number:
+		default:
+			continue // on its way out
+		}
+		report := diagnosis.Of(a.podsOf[d.Identity.Hash], since)
+		a.diagnoses[d.Revision] = report
+		if report.Worst != nil {
+			d.Trouble = report.Worst.Exact()
+		}
+		if loop := report.Loop; loop != nil {
+			text := loop.Exact()
+			if report.Looping > 1 {
+				text += fmt.Sprintf("; %d of %d pods are in a crash loop", report.Looping, report.Looked)
+			}
+			d.Crash = &rollout.Crash{Restarts: loop.Restarts, Text: text}
+		}
+	}
+}
+
+// ailing are the findings about revisions that are worth a word at once. What merely
+// takes time is not.
+func (a *answer) ailing(revisions ...int64) []*diagnosis.Finding {
+	var out []*diagnosis.Finding
+	for _, n := range revisions {
+		if worst := a.diagnoses[n].Worst; worst != nil && worst.Kind != diagnosis.Slow {
+			out = append(out, worst)
+		}
+	}
+	return out
+}
+
+// podNotes say what is wrong with pods. What made the target fail is in the message
+// already.
+func (a *answer) podNotes(r *rollout.Record) []string {
+	var revisions []int64
+	if r.Failure == nil {
+		revisions = append(revisions, r.Target.Number)
+	}
+	if r.Stable.Number != r.Target.Number {
+		revisions = append(revisions, r.Stable.Number)
+	}
+	var out []string
+	for _, f := range a.ailing(revisions...) {
+		out = append(out, f.String())
+	}
+	return out
+}
+
+// reasonPattern is what the API server takes as a reason of a condition. With another
+// one it would refuse the whole status.
+var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,1000}[A-Za-z0-9_])?$`)
+
+// conditionReason is a reason as a condition may have it.
+func conditionReason(reason string) string {
+	if reasonPattern.MatchString(reason) {
+		return reason
+	}
+	return "Other"
+}
+
+// podsFailing is the condition of that name: what is wrong with pods of the target and,
+// for lack of that, of the stable revision, also after a failure. The reason is a word
+// of Kubernetes'.
+func (a *answer) podsFailing() metav1.Condition {
+	if r := a.record; r != nil {
+		if found := a.ailing(r.Target.Number, r.Stable.Number); len(found) > 0 {
+			return a.condition(ConditionPodsFailing, true, conditionReason(found[0].Reason), found[0].String())
+		}
+	}
+	return a.condition(ConditionPodsFailing, false, "NoneFound", "")
+}
