@@ -59,6 +59,10 @@ type Options struct {
 	// MetacontrollerFlags are further flags of Metacontroller. Where one is given
 	// twice, the last counts.
 	MetacontrollerFlags []string
+	// Unrestricted lets Metacontroller do everything, for hooks that ask for other kinds
+	// than GreyRelease. Otherwise it has the rights of manifests/metacontroller-restricted
+	// with those of the overlay.
+	Unrestricted bool
 	// Detached leaves everything running when this process ends.
 	Detached bool
 	// Progress is told what takes long.

@@ -72,7 +72,7 @@ func (c *Cluster) writeCredentials(context.Context) error {
 	list := ""
 	for _, user := range []string{Tester, Metacontroller, controllers} {
 		c.tokens[user] = rand.Text()
-		list += fmt.Sprintf("%s,%s,%s,system:masters\n", c.tokens[user], user, user)
+		list += fmt.Sprintf("%s,%s,%s,%s\n", c.tokens[user], user, user, c.group(user))
 	}
 	files := map[string][]byte{
 		"sa.key":            pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
@@ -97,6 +97,15 @@ func (c *Cluster) writeCredentials(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// group is a group of a user: Metacontroller has the rights that it is given, all others
+// may do everything.
+func (c *Cluster) group(user string) string {
+	if user == Metacontroller && !c.Unrestricted {
+		return "greyrelease:metacontroller"
+	}
+	return "system:masters"
 }
 
 func (c *Cluster) startEtcd(context.Context) error {

@@ -35,6 +35,9 @@ func (c *Cluster) install(ctx context.Context) error {
 	if err := c.InstallGatewayAPI(ctx, StandardChannel); err != nil {
 		return err
 	}
+	if err := c.grant(ctx); err != nil {
+		return err
+	}
 	return c.Install(ctx)
 }
 
@@ -43,6 +46,9 @@ func (c *Cluster) install(ctx context.Context) error {
 func (c *Cluster) Install(ctx context.Context) error {
 	overlay, err := c.writeOverlay()
 	if err != nil {
+		return err
+	}
+	if err := c.grantSecrets(ctx); err != nil {
 		return err
 	}
 	if _, err := c.Kubectl(ctx, "apply", "-k", overlay); err != nil {

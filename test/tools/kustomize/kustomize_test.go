@@ -3,6 +3,8 @@
 package kustomize
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -30,35 +32,38 @@ func build(t *testing.T, dir string) resmap.ResMap {
 	return built
 }
 
-// metacontroller builds the overlay with a copy of what it refers to.
-func metacontroller(t *testing.T) resmap.ResMap {
+// metacontroller builds a folder for Metacontroller with a copy of what that
+// refers to.
+func metacontroller(t *testing.T, folder string) resmap.ResMap {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(manifests, "metacontroller", "kustomization.yaml"))
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "production"), os.DirFS("testdata/production")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"metacontroller", "metacontroller-restricted"} {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(manifests, name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "metacontroller", "kustomization.yaml")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if strings.Count(string(text), published) != 1 {
 		t.Fatalf("want %s, got\n%s", published, text)
 	}
-	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "production"), os.DirFS("testdata/production")); err != nil {
-		t.Fatal(err)
-	}
-	overlay := filepath.Join(dir, "overlay")
-	if err := os.Mkdir(overlay, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	text = []byte(strings.Replace(string(text), published, "../production", 1))
-	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), text, 0o644); err != nil {
+	if err := os.WriteFile(path, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return build(t, overlay)
+	return build(t, filepath.Join(dir, folder))
 }
 
 // The flags are added to those that Metacontroller ships, and nothing else of it
 // changes.
 func TestMetacontrollerGetsItsRates(t *testing.T) {
-	base, patched := build(t, "testdata/production"), metacontroller(t)
+	base, patched := build(t, "testdata/production"), metacontroller(t, "metacontroller")
 	if base.Size() != patched.Size() {
 		t.Fatalf("want %d objects, got %d", base.Size(), patched.Size())
 	}
@@ -196,4 +201,104 @@ func TestMonitoringBuilds(t *testing.T) {
 	if !slices.Equal(want, got) {
 		t.Errorf("want %v, got %v", want, got)
 	}
+}
+
+// Metacontroller without an administrator's rights: its role becomes a sum of ours, and
+// nothing else differs from the other folder but the role that is added.
+func TestRestrictedMetacontroller(t *testing.T) {
+	base, restricted := metacontroller(t, "metacontroller"), metacontroller(t, "metacontroller-restricted")
+	if want, got := base.Size()+1, restricted.Size(); want != got {
+		t.Fatalf("want %d objects, got %d", want, got)
+	}
+	sum := map[string]any{"clusterRoleSelectors": []any{map[string]any{"matchLabels": map[string]any{label: "true"}}}}
+	for i, was := range base.Resources() {
+		is := restricted.Resources()[i]
+		if was.GetKind() != "ClusterRole" || was.GetName() != "metacontroller" {
+			if was.MustString() != is.MustString() {
+				t.Errorf("want %s %s as it was, got %s", was.GetKind(), was.GetName(), is.MustString())
+			}
+			continue
+		}
+		role := plain(t, is.MustYaml())
+		if _, any := role["rules"]; any || !reflect.DeepEqual(sum, role["aggregationRule"]) {
+			t.Errorf("want the sum %v and no rules of its own, got %v", sum, role)
+		}
+	}
+	// A file for each overlay, under its name, with rules that name what they allow.
+	overlays, err := os.ReadDir(filepath.Join(manifests, "overlays"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"base"}
+	for _, overlay := range overlays {
+		names = append(names, overlay.Name())
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(manifests, "metacontroller-restricted", name+".yaml"))
+		if err != nil {
+			t.Errorf("want the rights for %s: %v", name, err)
+			continue
+		}
+		role := plain(t, string(text))
+		labels := role["metadata"].(map[string]any)["labels"].(map[string]any)
+		if role["kind"] != "ClusterRole" || labels[label] != "true" {
+			t.Errorf("%s: want a ClusterRole that is added, got %v", name, role)
+		}
+		if strings.Contains(string(text), "*") {
+			t.Errorf("%s: want rights named one by one, got\n%s", name, text)
+		}
+		// Each kind of the CompositeController can be written, and nothing else is.
+		controller := filepath.Join(manifests, "overlays", name, "compositecontroller.yaml")
+		if name == "base" {
+			controller = filepath.Join(manifests, "40-compositecontroller.yaml")
+		}
+		want := children(t, controller)
+		if name != "base" {
+			for kind := range children(t, filepath.Join(manifests, "40-compositecontroller.yaml")) {
+				delete(want, kind)
+			}
+		}
+		got := map[string]bool{}
+		for _, rule := range role["rules"].([]any) {
+			if !slices.Contains(rule.(map[string]any)["verbs"].([]any), any("delete")) {
+				continue
+			}
+			for _, group := range rule.(map[string]any)["apiGroups"].([]any) {
+				for _, resource := range rule.(map[string]any)["resources"].([]any) {
+					got[fmt.Sprintf("%s/%s", group, resource)] = true
+				}
+			}
+		}
+		if !maps.Equal(want, got) {
+			t.Errorf("%s: want the kinds %v, got %v", name, want, got)
+		}
+	}
+}
+
+const label = "greyrelease.example.com/aggregate-to-metacontroller"
+
+// children are the kinds of a CompositeController's children, as "apps/deployments".
+func children(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var controller struct {
+		Spec struct {
+			ChildResources []struct{ APIVersion, Resource string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &controller); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, child := range controller.Spec.ChildResources {
+		group, _, named := strings.Cut(child.APIVersion, "/")
+		if !named {
+			group = "" // v1
+		}
+		found[group+"/"+child.Resource] = true
+	}
+	return found
 }
