@@ -36,6 +36,12 @@ type config struct {
 	tlsClientCAFile string
 	authTokenFile   string
 
+	prometheusURL         string
+	prometheusTokenFile   string
+	prometheusCAFile      string
+	prometheusTimeout     time.Duration
+	prometheusConcurrency int
+
 	logLevel slog.Level
 
 	showVersion bool
@@ -94,6 +100,18 @@ func (c *config) flags() *flag.FlagSet {
 	set.StringVar(&c.authTokenFile, "auth-token-file", "",
 		"`file` with the bearer tokens that are accepted, one a line; empty to ask for none. Calls of hooks without one are "+
 			"answered with 401, probes need none. A changed file is loaded by itself")
+
+	set.StringVar(&c.prometheusURL, "prometheus-url", "",
+		"`address` of the Prometheus that is asked for the metrics of spec.analysis, as http://prometheus.monitoring:9090; "+
+			"empty for none, and releases with spec.analysis wait in their first batch")
+	set.StringVar(&c.prometheusTokenFile, "prometheus-token-file", "",
+		"`file` with the bearer token for it, read for each query; empty for none")
+	set.StringVar(&c.prometheusCAFile, "prometheus-ca-file", "",
+		"`file` with the certificates that it is trusted by, in PEM; empty for those of the system")
+	set.DurationVar(&c.prometheusTimeout, "prometheus-timeout", 5*time.Second,
+		"longest `time` that a query may take, at most 30s; no request waits for one")
+	set.IntVar(&c.prometheusConcurrency, "prometheus-concurrency", 10,
+		"largest `number` of queries at a time; others are made a second or two later")
 
 	set.TextVar(&c.logLevel, "log-level", slog.LevelInfo,
 		"least `level` to log: debug, info, warn or error")
@@ -176,6 +194,17 @@ func (c *config) validate() error {
 	positive("read-timeout", c.readTimeout)
 	positive("idle-timeout", c.idleTimeout)
 	positive("shutdown-timeout", c.shutdownTimeout)
+	positive("prometheus-timeout", c.prometheusTimeout)
+	if c.prometheusTimeout > 30*time.Second {
+		// A release gives a measurement up after a minute.
+		failed = append(failed, errors.New("prometheus-timeout must be at most 30s"))
+	}
+	atLeast("prometheus-concurrency", int64(c.prometheusConcurrency), 1)
+	if c.prometheusURL != "" {
+		if err := checkPrometheusURL(c.prometheusURL); err != nil {
+			failed = append(failed, err)
+		}
+	}
 	if c.writeTimeout <= c.readTimeout {
 		failed = append(failed, errors.New("write-timeout must be more than read-timeout"))
 	}

@@ -62,7 +62,14 @@ func run(args []string, lookup func(string) (string, bool), stdout, stderr io.Wr
 	defer stop()
 
 	b := currentBuild()
-	s := newService(c, newHook(), time.Now, newMetrics(b, time.Now()), log)
+	m := newMetrics(b, time.Now())
+	p, err := newPrometheus(c)
+	if err != nil {
+		log.Error("stopped", "error", err.Error())
+		return 1
+	}
+	measured := newMeasuring(p, c.prometheusConcurrency, time.Now, m, log)
+	s := newService(c, newHook(measured), time.Now, m, log)
 	if err := s.secure(c); err != nil {
 		log.Error("stopped", "error", err.Error())
 		return 1

@@ -23,6 +23,9 @@ type metrics struct {
 	breaches     *counter
 	panics       *counter
 	rejected     *counter
+	// queries and queryDuration are those of metrics that releases are judged by.
+	queries       *counter
+	queryDuration *histogram
 
 	families []family
 }
@@ -50,6 +53,10 @@ func newMetrics(b build, started time.Time) *metrics {
 			"Panics of a hook, each contained to one request. Any is a bug."),
 		rejected: newCounter("greyrelease_rejected_requests_total",
 			"Requests refused because of a limit of the service.", "limit"),
+		queries: newCounter("greyrelease_analysis_queries_total",
+			"Queries to Prometheus for the metrics of releases, by what came of them; busy are those that had to wait for others.", "outcome"),
+		queryDuration: newHistogram("greyrelease_analysis_query_duration_seconds",
+			"Time that such a query took.", times),
 	}
 	for _, hook := range []string{"sync", "customize"} {
 		for _, code := range []int{200, 400, 401, 429, 500} {
@@ -64,12 +71,15 @@ func newMetrics(b build, started time.Time) *metrics {
 	for _, reason := range rollout.Reasons() {
 		m.rollbacks.add(0, string(reason))
 	}
+	for _, outcome := range outcomes {
+		m.queries.add(0, outcome)
+	}
 	m.breaches.add(0)
 	m.panics.add(0)
 
 	m.families = []family{
 		m.requests, m.duration, m.requestSize, m.responseSize,
-		m.transitions, m.rollbacks, m.breaches, m.panics, m.rejected,
+		m.transitions, m.rollbacks, m.breaches, m.panics, m.rejected, m.queries, m.queryDuration,
 		&gauge{"greyrelease_build_info", "What this process was built from; always 1.",
 			labels([]string{"version", "revision", "goversion"}, []string{b.version, b.revision, b.goVersion}),
 			func() float64 { return 1 }},

@@ -7,21 +7,22 @@ import (
 	"greyrelease.example.com/hooks/greyrelease"
 )
 
-// newHook is the hook of GreyReleases.
-func newHook() hook {
-	return hook{sync: syncRelease, customize: customizeRelease}
+// newHook is the hook of GreyReleases, with what measures for it; nil for nothing.
+func newHook(m *measuring) hook {
+	return hook{sync: m.syncRelease, customize: customizeRelease}
 }
 
-func syncRelease(body []byte, now time.Time, out *answer) error {
+func (m *measuring) syncRelease(body []byte, now time.Time, out *answer) error {
 	request, err := greyrelease.DecodeSync(body)
 	if err != nil {
 		return err
 	}
 	out.subject = subject(&request.Parent.Metadata)
-	response, err := greyrelease.Sync(request, greyrelease.Measurements{}, now)
+	response, err := greyrelease.Sync(request, m.have(out.subject), now)
 	if err != nil {
 		return err
 	}
+	m.start(out.subject, response.Queries)
 	out.transitions = response.Transitions
 	out.body, err = response.Encode()
 	return err

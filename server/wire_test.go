@@ -19,7 +19,7 @@ const firstRequest = `{
 
 // The service as it ships: the hook of GreyReleases behind both paths.
 func TestTheHookOfGreyReleases(t *testing.T) {
-	f := start(t, newHook())
+	f := start(t, newHook(nil))
 
 	got := f.post(t, firstRequest)
 	if got.code != 200 {

@@ -15,7 +15,7 @@ import (
 // clockFile is where the service gets its clock, and clockUse how.
 const (
 	clockFile = "server/main.go"
-	clockUse  = "newHook(), time.Now,"
+	clockUse  = "newHook(measured), time.Now,"
 )
 
 // StartServiceAhead starts the service with a clock that is ahead by some time, or
@@ -30,7 +30,7 @@ func (c *Cluster) StartServiceAhead(ctx context.Context, ahead time.Duration) er
 	if n := bytes.Count(text, []byte(clockUse)); n != 1 {
 		return fmt.Errorf("cannot find the clock of the service: want %q once in %s, got it %d times", clockUse, clockFile, n)
 	}
-	shifted := fmt.Sprintf("newHook(), func() time.Time { return time.Now().Add(%d) },", ahead)
+	shifted := fmt.Sprintf("newHook(measured), func() time.Time { return time.Now().Add(%d) },", ahead)
 	text = bytes.Replace(text, []byte(clockUse), []byte(shifted), 1)
 	name := fmt.Sprintf("greyrelease-%ds", int(ahead.Seconds()))
 	if err := os.WriteFile(c.file(name+".go"), text, 0o600); err != nil {
