@@ -167,9 +167,9 @@ func parseConfig(args []string, lookup func(string) (string, bool)) (*config, er
 // bound what it uses.
 func (c *config) validate() error {
 	var failed []error
-	atLeast := func(name string, value, least int64) {
-		if value < least {
-			failed = append(failed, fmt.Errorf("%s must be at least %d", name, least))
+	atLeastOne := func(name string, value int64) {
+		if value < 1 {
+			failed = append(failed, fmt.Errorf("%s must be at least 1", name))
 		}
 	}
 	positive := func(name string, value time.Duration) {
@@ -180,13 +180,13 @@ func (c *config) validate() error {
 	if c.listen == "" {
 		failed = append(failed, errors.New("listen must not be empty"))
 	}
-	atLeast("max-body", c.maxBody, 1)
+	atLeastOne("max-body", c.maxBody)
 	// More than any API server would hold in one object's children.
 	if c.maxBody > 1<<30 {
 		failed = append(failed, errors.New("max-body must be at most 1Gi"))
 	}
-	atLeast("max-concurrent", int64(c.maxConcurrent), 1)
-	atLeast("max-header", c.maxHeader, 1)
+	atLeastOne("max-concurrent", int64(c.maxConcurrent))
+	atLeastOne("max-header", c.maxHeader)
 	if c.maxBuffered < c.maxBody {
 		failed = append(failed, errors.New("max-buffered must be at least max-body"))
 	}
@@ -199,7 +199,7 @@ func (c *config) validate() error {
 		// A release gives a measurement up after a minute.
 		failed = append(failed, errors.New("prometheus-timeout must be at most 30s"))
 	}
-	atLeast("prometheus-concurrency", int64(c.prometheusConcurrency), 1)
+	atLeastOne("prometheus-concurrency", int64(c.prometheusConcurrency))
 	if c.prometheusURL != "" {
 		if err := checkPrometheusURL(c.prometheusURL); err != nil {
 			failed = append(failed, err)

@@ -139,7 +139,7 @@ func (f *fixture) send(t *testing.T, h hostile) (code int, text string) {
 // Each of them is answered as the documentation says, and costs nobody anything: not
 // the memory, and not those who are served meanwhile.
 func TestHostileInput(t *testing.T) {
-	f := start(t, newHook(), append(slowMachine, "--max-buffered=32Mi")...)
+	f := start(t, newHook(nil), append(slowMachine, "--max-buffered=32Mi")...)
 	page, err := os.ReadFile("../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func told(text string) string {
 // for the answer to the one before, a client that would rather speak HTTP/2, keys that
 // come twice, numbers that no field reads.
 func TestUnusualInputIsServed(t *testing.T) {
-	f := start(t, newHook(), slowMachine...)
+	f := start(t, newHook(nil), slowMachine...)
 	for name, body := range map[string]string{
 		"10000 children":                  release(plainSpec, children(10_000), ""),
 		"a key twice":                     release(plainSpec, "", `,"finalizing":true,"finalizing":false`),
@@ -256,7 +256,7 @@ func TestUnusualInputIsServed(t *testing.T) {
 // the most talkative level, not in the text of an error.
 func TestSecretsAreNotLogged(t *testing.T) {
 	const secret = "hunter2-in-env"
-	f := start(t, newHook(), "--log-level=debug")
+	f := start(t, newHook(nil), "--log-level=debug")
 	spec := `{"targetVersion":"1","replicas":1,"template":{"spec":{"containers":[{"name":"a","image":"a","env":[{"name":"PASSWORD","value":"` + secret + `"}]}]}}}`
 	for name, body := range map[string]string{
 		"a release":        release(spec, "", ""),
