@@ -190,6 +190,10 @@ func TestTextIsBounded(t *testing.T) {
 		{"escape codes", "\x1b[31mred\x1b[0m\x00", "[31mred [0m", "[31mred [0m"},
 		{"long", strings.Repeat("a", 150) + strings.Repeat("b", 150), strings.Repeat("a", 150) + strings.Repeat("b", 50) + "...", "..." + strings.Repeat("a", 50) + strings.Repeat("b", 150)},
 		{"very long", "begin " + strings.Repeat("x ", 1<<20) + "end", "", ""},
+		{"quotes and escapes", `say "no" \\ <b>`, `say "no" \\ <b>`, `say "no" \\ <b>`},
+		{"long because of its escapes alone", strings.Repeat("\x01", 390) + "é", "é", "é"},
+		{"escapes all over", strings.Repeat("\n\"", 300), strings.Repeat("\" ", 100) + "...", "..." + strings.Repeat(" \"", 100)},
+		{"outside the first plane", strings.Repeat("\U0001F600", 200), strings.Repeat("\U0001F600", 50) + "...", "..." + strings.Repeat("\U0001F600", 50)},
 		{"cut within a character", strings.Repeat("ä", 300), strings.Repeat("ä", 100) + "...", "..." + strings.Repeat("ä", 100)},
 	} {
 		encoded, err := json.Marshal(tt.text)

@@ -192,7 +192,7 @@ func (f *Finding) words(restarts string) string {
 	case f.Container != "":
 		text += ", container " + f.Container
 	}
-	text += ": " + f.Reason
+	text += ": " + bounded(f.Reason)
 	if f.Kind == Slow && f.Reason == "NotReady" {
 		text = strings.TrimSuffix(text, f.Reason) + "runs and is not ready"
 	}
@@ -205,7 +205,7 @@ func (f *Finding) words(restarts string) string {
 	if e := f.Exit; e != nil {
 		text += fmt.Sprintf(", exit code %d", e.ExitCode)
 		if e.Reason != "" && e.Reason != f.Reason {
-			text += " (" + head(e.Reason, e.Reason) + ")"
+			text += " (" + bounded(e.Reason) + ")"
 		}
 	}
 	switch {

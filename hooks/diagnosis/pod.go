@@ -1,12 +1,8 @@
 package diagnosis
 
 import (
-	"encoding/json"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"greyrelease.example.com/hooks/composite"
 )
@@ -67,51 +63,6 @@ type Terminated struct {
 	ExitCode composite.Int `json:"exitCode"`
 	Reason   string        `json:"reason"`
 	Message  Text          `json:"message"`
-}
-
-// maxText is how many bytes are kept of a text: of what a container said last the
-// end, of what the scheduler says the beginning.
-const maxText = 200
-
-// Text is a text that comes from elsewhere: its beginning and its end, on one line
-// and without control characters. No more of it is kept in memory.
-type Text struct{ Head, Tail string }
-
-// UnmarshalJSON reads a string.
-func (t *Text) UnmarshalJSON(data []byte) error {
-	var whole string
-	if err := json.Unmarshal(data, &whole); err != nil {
-		return err
-	}
-	*t = MakeText(whole)
-	return nil
-}
-
-// MakeText cuts a text.
-func MakeText(whole string) Text {
-	// Twice as much, because spaces may be about to go.
-	return Text{Head: head(line(whole[:min(len(whole), 2*maxText)]), whole), Tail: tail(line(whole[max(0, len(whole)-2*maxText):]), whole)}
-}
-
-func head(start, whole string) string {
-	if len(start) <= maxText && len(whole) <= 2*maxText {
-		return start
-	}
-	return strings.ToValidUTF8(start[:min(len(start), maxText)], "") + "..."
-}
-
-func tail(end, whole string) string {
-	if len(end) <= maxText && len(whole) <= 2*maxText {
-		return end
-	}
-	return "..." + strings.ToValidUTF8(end[max(0, len(end)-maxText):], "")
-}
-
-// line makes one line of a text, without what would move a cursor or colour a screen.
-func line(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
-		return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r)
-	}), " ")
 }
 
 // passed tells whether nobody waits for a pod.

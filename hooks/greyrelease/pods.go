@@ -94,11 +94,14 @@ func (a *answer) podNotes(r *rollout.Record) []string {
 
 // reasonPattern is what the API server takes as a reason of a condition. With another
 // one it would refuse the whole status.
-var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,1000}[A-Za-z0-9_])?$`)
+var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+// maxReason is how long it may be there.
+const maxReason = 1024
 
 // conditionReason is a reason as a condition may have it.
 func conditionReason(reason string) string {
-	if reasonPattern.MatchString(reason) {
+	if len(reason) <= maxReason && reasonPattern.MatchString(reason) {
 		return reason
 	}
 	return "Other"
