@@ -350,10 +350,13 @@ func (a *answer) kept() []history.Snapshot {
 		return a.snapshots
 	}
 	keep := map[int64]bool{}
+	hashes := map[string]bool{}
 	for _, known := range []*rollout.Record{r, a.next} {
 		if known == nil {
 			continue
 		}
+		// Old caches can give a content another number than its snapshot has.
+		hashes[known.Target.Hash], hashes[known.Stable.Hash] = true, true
 		keep[known.Target.Number], keep[known.Stable.Number] = true, true
 		keep[known.Pin], keep[known.Left] = true, true
 		for _, share := range routeShares(known) {
@@ -370,7 +373,6 @@ func (a *answer) kept() []history.Snapshot {
 	}
 	// Two snapshots of one content are kept or dropped together: a Deployment may
 	// carry the number of either.
-	hashes := map[string]bool{}
 	for _, s := range a.snapshots {
 		hashes[s.Hash] = hashes[s.Hash] || keep[s.Number]
 	}

@@ -91,16 +91,20 @@ func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
 			give(revision, cur[revision])
 		}
 	}
-	// What nobody has room for goes where there is anybody.
+	// What nobody has room for goes where there is anybody, but not for the sake of
+	// endpoints that are only late, or gone because somebody changed a Service: that
+	// would lead requests past a gate. A version that failed gets no more at all.
 	give(stable, rest)
-	if !r.backward() || cur[target] > 0 {
+	if rest > 0 && slices.ContainsFunc(held, func(n int64) bool { return t.facts.of(n).available() > 0 && t.facts.serving(n) == 0 }) {
+		return cur
+	}
+	if !r.backward() {
 		give(target, rest)
 	}
-	for _, revision := range held {
-		give(revision, rest)
-	}
-	if best := t.busiest(); best != target || !r.backward() {
-		give(best, rest) // It had none, and is better than nobody.
+	for _, revision := range append(held, t.busiest()) {
+		if revision != target || !r.backward() {
+			give(revision, rest)
+		}
 	}
 	if rest == 0 {
 		return out

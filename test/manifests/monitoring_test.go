@@ -45,9 +45,9 @@ type customResourceState struct {
 	Spec struct {
 		Resources []struct {
 			GroupVersionKind struct{ Group, Version, Kind string } `json:"groupVersionKind"`
-			MetricNamePrefix string                               `json:"metricNamePrefix"`
-			LabelsFromPath   map[string][]string                  `json:"labelsFromPath"`
-			ErrorLogV        int                                  `json:"errorLogV"`
+			MetricNamePrefix string                                `json:"metricNamePrefix"`
+			LabelsFromPath   map[string][]string                   `json:"labelsFromPath"`
+			ErrorLogV        int                                   `json:"errorLogV"`
 			Metrics          []struct {
 				Name string `json:"name"`
 				Help string `json:"help"`

@@ -60,8 +60,14 @@ func limitsOf(parent, valid *Object) limits {
 	if surge == 0 && unavailable == 0 {
 		unavailable = 1
 	}
+	splits := routingOf(valid).splits()
+	if splits && unavailable >= replicas && replicas > 0 {
+		// A pod stays for the requests, and where that is all, one comes first.
+		unavailable = replicas - 1
+		surge = max(surge, 1-unavailable)
+	}
 	l := limits{replicas, replicas - min(unavailable, replicas), replicas + surge}
-	if routingOf(valid).splits() {
+	if splits {
 		l.ceiling += replicas // the version that requests are leaving is kept
 	}
 	return l

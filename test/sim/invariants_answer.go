@@ -83,21 +83,34 @@ func (b *bounds) checkCeiling(c *Cluster, s *Sync) error {
 		n := o.Int("spec", "replicas")
 		before += n
 		most := n
-		if w := want[o.Ref]; w != nil {
+		if w := want[o.Ref]; w != nil && s.rests(o.Label(numberLabel)) {
+			delete(want, o.Ref)
+		} else if w != nil {
 			most = max(n, w.replicas())
 			raised = raised || w.replicas() > n
 			delete(want, o.Ref)
 		}
 		after += most
 	}
+	ceiling := b.inForce(c, s, false).ceiling
 	for _, w := range want {
+		if s.rests(apply.Text(w.tree, "metadata", "labels", numberLabel)) {
+			continue // Somebody deleted it.
+		}
 		after += w.replicas()
 		raised = raised || w.replicas() > 0
 	}
-	if ceiling := b.inForce(c, s, false).ceiling; raised && after > max(ceiling, before) {
+	if raised && after > max(ceiling, before) {
 		return fmt.Errorf("the answer raises the pods asked for from %d to as many as %d, the ceiling is %d", before, after, ceiling)
 	}
 	return nil
+}
+
+// rests tells whether a revision is the stable one of a release of which nothing is
+// going out. It gets the pods that the spec asks for, whatever is kept of the one
+// before for a while.
+func (s *Sync) rests(revision string) bool {
+	return apply.Text(s.Answer.Status, "phase") == "Healthy" && revision == fmt.Sprint(number(s.Answer.Status, "stableRevision"))
 }
 
 // recorded is a revision as a record has it.
@@ -141,7 +154,11 @@ func checkDrops(_ *Cluster, s *Sync) error {
 			}
 		}
 	}
+	content := map[string]bool{}
 	for _, w := range s.Answer.Children {
+		if w.Ref.Kind == ConfigMaps {
+			content[apply.Text(w.tree, "metadata", "labels", revisionLabel)] = true
+		}
 		numbered(apply.Text(w.tree, "metadata", "labels", numberLabel), apply.Text(w.tree, "metadata", "labels", revisionLabel))
 	}
 	for _, o := range s.Children {
@@ -150,6 +167,7 @@ func checkDrops(_ *Cluster, s *Sync) error {
 		case o.Kind == Deployments && o.Int("spec", "replicas") > 0:
 			return fmt.Errorf("%s with %d pods asked for is left out", o.Ref, o.Int("spec", "replicas"))
 		case routes(o.Kind): // see checkServices
+		case o.Kind == ConfigMaps && o.Label(revisionLabel) != "" && content[o.Label(revisionLabel)]: // kept under another number
 		case o.Label(numberLabel) != "" && kept[o.Label(numberLabel)]:
 			return fmt.Errorf("%s of a revision that is live is left out", o.Ref)
 		case o.Kind == ConfigMaps && pin > 0 && o.Label(numberLabel) == fmt.Sprint(pin):

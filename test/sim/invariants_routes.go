@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -183,6 +184,9 @@ func (r *roads) checkWeights(c *Cluster, s *Sync, w Write) error {
 	if g == nil || number(s.Answer.Status, "stableRevision") == 0 || number(s.Answer.Status, "stableRevision") == g.target {
 		return nil
 	}
+	if !othersServe(s, target) {
+		return nil // It gets what nobody else could answer.
+	}
 	versions := r.bounds.versions(c, s, true)
 	allowed, needed := int64(0), int64(-1)
 	keeps := true
@@ -202,6 +206,13 @@ func (r *roads) checkWeights(c *Cluster, s *Sync, w Write) error {
 		return fmt.Errorf("%s gives revision %s weight %g with %d pods available, its batch has %d", w.Ref, target.Label(numberLabel), now[hash], have, needed)
 	}
 	return nil
+}
+
+// othersServe tells whether an answer knew of available pods of other versions.
+func othersServe(s *Sync, target *Object) bool {
+	return slices.ContainsFunc(s.Children, func(o *Object) bool {
+		return o.Kind == Deployments && o.Name != target.Name && o.Int("status", "availableReplicas") > 0
+	})
 }
 
 // weight is the most that a spec gives the target where the release is: the

@@ -37,7 +37,7 @@ type roads struct {
 	led     map[string]map[string]string  // by uid: the revisions that stored objects lead to
 	until   map[string]time.Time          // by uid and hash: when they last did
 	over    map[string]time.Time          // by uid and hash: since when a version has more requests than pods
-	within  map[string]float64            // by uid and hash: its share when it last had not
+	last    map[string]float64            // by uid and hash: its share when it was looked at last
 	scaled  map[string]scale              // by uid: the replicas that the spec asks for
 	written map[string]map[string]float64 // by uid: the weights as we wrote them last
 	stables map[string][2]int64           // by uid: the stable revision and the one before it
@@ -62,7 +62,7 @@ func newRoads(b *bounds, g *gates) *roads {
 	return &roads{
 		bounds: b, gates: g, version: -1,
 		lived: map[string]bool{}, outages: map[string]*outage{}, led: map[string]map[string]string{},
-		until: map[string]time.Time{}, over: map[string]time.Time{}, within: map[string]float64{}, scaled: map[string]scale{}, written: map[string]map[string]float64{}, stables: map[string][2]int64{},
+		until: map[string]time.Time{}, over: map[string]time.Time{}, last: map[string]float64{}, scaled: map[string]scale{}, written: map[string]map[string]float64{}, stables: map[string][2]int64{},
 	}
 }
 
@@ -153,8 +153,8 @@ func (r *roads) judge(c *Cluster) error {
 		// more nobody can make again.
 		nothing := parent.Int("spec", "replicas") == 0 || !c.anyReady(parent) || o.Entrance == EntrancePreview && c.targetDown(parent) ||
 			o.Service == "" && (c.refused[edition{parent.UID, parent.Generation()}] || parent.Text("status", "phase") == "Invalid")
-		if c.troubled(o.since) || nothing {
-			o.excused = true
+		if c.troubled(o.since) || nothing || o.Entrance == EntrancePreview {
+			o.excused = true // Who looks at a preview is not to be spared a gap.
 		}
 		if o.excused && (c.hampered() || relieved || nothing || o.nothing) {
 			o.base = c.clock.now
@@ -232,6 +232,16 @@ func (c *Cluster) targetDown(parent *Object) bool {
 	return false
 }
 
+// numberOf is the number of the revision with this hash, as its Deployment says.
+func (c *Cluster) numberOf(parent *Object, hash string) string {
+	for _, d := range c.deployments(parent.UID) {
+		if d.Label(revisionLabel) == hash {
+			return d.Label(numberLabel)
+		}
+	}
+	return ""
+}
+
 // checkShares: where stable is scaled with the batches, no version has a larger
 // share of the requests than of the pods, by more than one percent and what
 // rounding to whole percents takes.
@@ -249,7 +259,7 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 	if all == 0 || parent.Int("status", "stableRevision") == 0 {
 		return nil // Before a first version has been out, whatever serves is good.
 	}
-	back := parent.Text("status", "phase") == "RollingBack"
+	stable := strconv.FormatInt(parent.Int("status", "stableRevision"), 10)
 	least := limitsOf(parent, c.lastValid(parent)).floor // requests are to get along with so many
 	flows := c.Flows(parent.Ref)
 	if apply.Field(parent.Tree, "spec", "traffic", "ingress") != nil || c.mute() {
@@ -263,21 +273,24 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		if f.Entrance != EntranceRoute {
 			continue
 		}
+		before := r.last[key]
+		r.last[key] = f.Percent
 		if f.Percent <= math.Ceil(ready)+1 {
 			delete(r.over, key)
-			r.within[key] = f.Percent
 			continue
 		}
-		if back && f.Percent <= r.within[key] {
-			continue // A version that failed is given nothing to relieve the others.
+		if _, over := r.over[key]; !over && f.Percent <= before && c.numberOf(parent, hash) == stable {
+			continue // No version that failed or was superseded is given more to relieve it.
 		}
 		if _, known := r.over[key]; !known {
 			r.over[key] = c.clock.now
 		}
 		// While pods are missing, each one that comes makes the others' share smaller,
-		// and so does a release of more pods; the weights follow.
+		// and so does a release of more pods; the weights follow. Without a lock an
+		// answer to an old record can take pods away for a moment.
 		limit := follow + c.Gateway.Program.Max + c.Gateway.Status.Max
-		if all >= replicas && c.Since(r.scaled[parent.UID].since) > limit || c.Since(r.over[key]) > limit {
+		locked := c.Metacontroller.mode != ServerSide
+		if locked && all >= replicas && c.Since(r.scaled[parent.UID].since) > limit || c.Since(r.over[key]) > limit {
 			return fmt.Errorf("%.3g%% of the requests are led to %s, whose %d of %d pods can serve %.3g%%", f.Percent, f.Service, by[hash], replicas, ready)
 		}
 	}

@@ -90,7 +90,7 @@ func (b *bounds) checkTrueCeiling(c *Cluster, s *Sync, w Write) error {
 		was = w.Old.Int("spec", "replicas")
 	}
 	seen := c.seen(s)
-	if is <= was || !c.lastHand.Before(seen) || b.blind(c, s) {
+	if is <= was || !c.lastHand.Before(seen) || b.blind(c, s) || s.rests(w.New.Label(numberLabel)) {
 		return nil
 	}
 	var after int64
