@@ -131,7 +131,7 @@ func TestKustomizationHasEveryFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside := []string{"components", "kustomization.yaml", "metacontroller", "metacontroller-restricted", "monitoring", "overlays"}
+	beside := []string{"components", "helm", "kustomization.yaml", "metacontroller", "metacontroller-restricted", "monitoring", "overlays"}
 	for _, entry := range entries {
 		if name := entry.Name(); !numbered.MatchString(name) && !slices.Contains(beside, name) {
 			t.Errorf("want only numbered files beside %v, got %s", beside, name)
