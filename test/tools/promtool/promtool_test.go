@@ -11,8 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -146,7 +148,31 @@ func TestMetrics(t *testing.T) {
 		}
 		response.Body.Close()
 	}
-	response, err := http.Get("http://" + at.MetricsListen + "/metrics")
+	wants := []string{
+		`greyrelease_requests_total{hook="sync",code="200"} 1`, `greyrelease_requests_total{hook="sync",code="400"} 1`,
+		`greyrelease_requests_total{hook="customize",code="200"} 1`,
+	}
+	missing := func(text string) []string {
+		return slices.DeleteFunc(slices.Clone(wants), func(want string) bool { return strings.Contains(text, want+"\n") })
+	}
+	// A request is counted a moment after its answer was sent.
+	text := scrape(t, at.MetricsListen)
+	for deadline := time.Now().Add(10 * time.Second); len(missing(text)) > 0 && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+		text = scrape(t, at.MetricsListen)
+	}
+	if without := missing(text); len(without) > 0 {
+		t.Errorf("want %q, got\n%s", without, text)
+	}
+	// It prints what it finds, and ends well also where that is only advice.
+	if out := promtool(t, text, "check", "metrics"); out != "" {
+		t.Errorf("want nothing to say, got\n%s", out)
+	}
+}
+
+func scrape(t *testing.T, address string) string {
+	t.Helper()
+	response, err := http.Get("http://" + address + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,16 +181,5 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		`greyrelease_requests_total{hook="sync",code="200"} 1`, `greyrelease_requests_total{hook="sync",code="400"} 1`,
-		`greyrelease_requests_total{hook="customize",code="200"} 1`,
-	} {
-		if !strings.Contains(string(text), want+"\n") {
-			t.Errorf("want %s, got\n%s", want, text)
-		}
-	}
-	// It prints what it finds, and ends well also where that is only advice.
-	if out := promtool(t, string(text), "check", "metrics"); out != "" {
-		t.Errorf("want nothing to say, got\n%s", out)
-	}
+	return string(text)
 }
