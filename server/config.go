@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -41,6 +42,10 @@ type config struct {
 	prometheusCAFile      string
 	prometheusTimeout     time.Duration
 	prometheusConcurrency int
+
+	recordDir  string
+	recordSize int64
+	debug      string
 
 	logLevel slog.Level
 
@@ -112,6 +117,13 @@ func (c *config) flags() *flag.FlagSet {
 		"longest `time` that a query may take, at most 30s; no request waits for one")
 	set.IntVar(&c.prometheusConcurrency, "prometheus-concurrency", 10,
 		"largest `number` of queries at a time; others are made a second or two later")
+
+	set.StringVar(&c.recordDir, "record-dir", "",
+		"`folder` to record calls in, redacted, for greyrelease replay; empty to record none")
+	size(&c.recordSize, "record-size", 100<<20,
+		"largest `size` of the recorded calls, in bytes or as 100Mi; the oldest are removed")
+	set.StringVar(&c.debug, "debug-listen", "",
+		"`address` of /debug/pprof, as 127.0.0.1:6060; empty for none. What it shows may be secret: only loopback is taken")
 
 	set.TextVar(&c.logLevel, "log-level", slog.LevelInfo,
 		"least `level` to log: debug, info, warn or error")
@@ -214,6 +226,13 @@ func (c *config) validate() error {
 	if c.tlsClientCAFile != "" && c.tlsCertFile == "" {
 		failed = append(failed, errors.New("tls-client-ca-file needs tls-cert-file and tls-key-file"))
 	}
+	if c.recordDir != "" {
+		// A tenth of it is one file, which holds at least one call.
+		atLeast("record-size", c.recordSize, 1<<20)
+	}
+	if host, _, err := net.SplitHostPort(c.debug); c.debug != "" && (err != nil || !net.ParseIP(host).IsLoopback()) {
+		failed = append(failed, errors.New("debug-listen must be an address of loopback, as 127.0.0.1:6060"))
+	}
 	if c.drainDelay < 0 {
 		failed = append(failed, errors.New("drain-delay must not be negative"))
 	}
@@ -225,6 +244,7 @@ func printHelp(w io.Writer) {
 	fmt.Fprint(w, `greyrelease answers Metacontroller's sync and customize hooks for GreyReleases.
 
 Usage: greyrelease [flags]
+       greyrelease replay FILE...
 
 A flag that is not given is read from the environment variable beside it.
 

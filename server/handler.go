@@ -20,9 +20,11 @@ type service struct {
 	hook    hook
 	clock   func() time.Time
 	callers *callers
-	limits  *limits
-	metrics *metrics
-	log     *slog.Logger
+	// recorder is nil unless calls are recorded.
+	recorder *recorder
+	limits   *limits
+	metrics  *metrics
+	log      *slog.Logger
 	// draining is set from the order to stop until the process ends.
 	draining atomic.Bool
 	// refused are calls of those who may not.
@@ -91,12 +93,18 @@ func (s *service) handle(name string, decide call) http.HandlerFunc {
 			err = s.call(r, name, decide, body.bytes, &got)
 		}
 		code, sent := http.StatusOK, len(got.body)
+		var failed *failure
 		if err != nil {
 			f := s.report(name, got.subject, err)
-			code, sent = f.code, f.write(w)
+			code, sent, failed = f.code, f.write(w), &f
 		} else {
 			s.logTransitions(got.transitions)
 			writeJSON(w, got.body)
+		}
+		if s.recorder != nil && !got.now.IsZero() {
+			// Not what a limit has refused: nothing was decided. Nobody waits for the file.
+			_ = http.NewResponseController(w).Flush()
+			s.recorder.record(name, body.bytes, &got, failed)
 		}
 		s.metrics.requests.add(1, name, strconv.Itoa(code))
 		s.metrics.duration.observe(time.Since(started).Seconds(), name)
@@ -118,7 +126,8 @@ func (s *service) call(r *http.Request, name string, decide call, body []byte, o
 			err = &panicError{hook: name, value: value, stack: debug.Stack()}
 		}
 	}()
-	return decide(body, s.clock().UTC().Truncate(time.Second), out)
+	out.now = s.clock().UTC().Truncate(time.Second)
+	return decide(body, out.now, out)
 }
 
 // reverted is the cause of a rollback without a failure: the spec was set back
@@ -130,12 +139,17 @@ const reverted = "Reverted"
 func (s *service) logTransitions(transitions []greyrelease.Transition) {
 	for _, t := range transitions {
 		from, to := string(t.From), string(t.To)
-		s.metrics.transitions.add(1, from, to)
-		if t.To == greyrelease.PhaseRollingBack {
-			s.metrics.rollbacks.add(1, cmp.Or(t.Reason, reverted))
+		what := "batch"
+		if from != to {
+			what = "transition"
+			s.metrics.transitions.add(1, from, to)
+			if t.To == greyrelease.PhaseRollingBack {
+				s.metrics.rollbacks.add(1, cmp.Or(t.Reason, reverted))
+			}
 		}
-		s.log.Info("transition", "namespace", t.Namespace, "name", t.Name, "revision", t.Revision,
-			"version", t.Version, "from", from, "to", to, "reason", t.Reason)
+		s.log.Info(what, "namespace", t.Namespace, "name", t.Name, "revision", t.Revision,
+			"version", t.Version, "stable", t.Stable, "from", from, "to", to, "batch", t.Batch,
+			"pods", fmt.Sprintf("%d/%d", t.Updated, t.Replicas), "reason", t.Reason)
 	}
 }
 

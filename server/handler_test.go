@@ -143,9 +143,10 @@ func TestAPanicEndsOneRequestOnly(t *testing.T) {
 
 func TestTransitionsAreLoggedAndCounted(t *testing.T) {
 	steps := []greyrelease.Transition{
-		{Namespace: "shop", Name: "web", Revision: 4, Version: "1.4", From: "Progressing", To: "RollingBack", Reason: "Unstable"},
+		{Namespace: "shop", Name: "web", Revision: 4, Version: "1.4", Stable: "1.3", From: "Progressing", To: "RollingBack", Batch: "2/5", Updated: 3, Replicas: 10, Reason: "Unstable"},
 		{Namespace: "shop", Name: "web", Revision: 4, Version: "1.4", From: "RollingBack", To: "RolledBack", Reason: "Unstable"},
 		{Namespace: "shop", Name: "api", Revision: 7, Version: "2.1", From: "Paused", To: "RollingBack"},
+		{Namespace: "shop", Name: "api", Revision: 7, Version: "2.1", From: "Progressing", To: "Progressing", Batch: "2/4"},
 	}
 	var fail error
 	f := start(t, hook{sync: func(_ []byte, _ time.Time, out *answer) error {
@@ -161,16 +162,22 @@ func TestTransitionsAreLoggedAndCounted(t *testing.T) {
 	f.wantMetric(t, `greyrelease_rollbacks_total{reason="Unstable"} 1`)
 	f.wantMetric(t, `greyrelease_rollbacks_total{reason="Reverted"} 1`)
 	lines := f.lines(t)
-	if len(lines) != 4 {
-		t.Fatalf("want a line for each transition and the error, got %v", lines)
+	if len(lines) != 5 {
+		t.Fatalf("want a line for each transition, the batch and the error, got %v", lines)
+	}
+	if lines[3]["msg"] != "batch" || lines[3]["batch"] != "2/4" {
+		t.Errorf("want a line about the next batch, got %v", lines[3])
+	}
+	if text := scrape(f.metrics); strings.Contains(text, `from="Progressing",to="Progressing"`) {
+		t.Errorf("want a batch not counted as a change of phase, got %s", text)
 	}
 	want := map[string]any{"level": "INFO", "msg": "transition", "namespace": "shop", "name": "web", "revision": 4.0,
-		"version": "1.4", "from": "Progressing", "to": "RollingBack", "reason": "Unstable"}
+		"version": "1.4", "stable": "1.3", "from": "Progressing", "to": "RollingBack", "batch": "2/5", "pods": "3/10", "reason": "Unstable"}
 	if sprint(want) != sprint(lines[0]) {
 		t.Errorf("want %v\ngot  %v", want, lines[0])
 	}
-	if sprint(lines[3]["error"]) != "cannot encode the answer" {
-		t.Errorf("want the error last, got %v", lines[3])
+	if sprint(lines[4]["error"]) != "cannot encode the answer" {
+		t.Errorf("want the error last, got %v", lines[4])
 	}
 }
 

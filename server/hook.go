@@ -21,7 +21,10 @@ type answer struct {
 	// subject is the object that the request was about, as namespace/name, for
 	// the log; empty where the request could not be read.
 	subject string
-	body    []byte
+	// now and have are what the hook was given beside the request.
+	now  time.Time
+	have greyrelease.Measurements
+	body []byte
 	// transitions are for the log and the counters.
 	transitions []greyrelease.Transition
 }

@@ -42,6 +42,9 @@ func main() {
 // run is main with its surroundings as arguments. It returns the exit code: 0
 // after an orderly end, 1 after a failure, 2 for a wrong command line.
 func run(args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "replay" {
+		return replay(args[1:], stdout, stderr)
+	}
 	c, err := parseConfig(args, lookup)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -71,6 +74,10 @@ func run(args []string, lookup func(string) (string, bool), stdout, stderr io.Wr
 	measured := newMeasuring(p, c.prometheusConcurrency, time.Now, m, log)
 	s := newService(c, newHook(measured), time.Now, m, log)
 	if err := s.secure(c); err != nil {
+		log.Error("stopped", "error", err.Error())
+		return 1
+	}
+	if s.recorder, err = newRecorder(c, b, log); err != nil {
 		log.Error("stopped", "error", err.Error())
 		return 1
 	}

@@ -36,6 +36,20 @@ func serve(ctx context.Context, c *config, s *service, started func(hooks, metri
 		r.Method(http.MethodGet, "/metrics", s.metrics)
 		servers, listeners = append(servers, newServer(c, r, s.log)), append(listeners, l)
 	}
+	if c.debug != "" {
+		l, err := net.Listen("tcp", c.debug)
+		if err != nil {
+			for _, other := range listeners {
+				err = errors.Join(err, other.Close())
+			}
+			return fmt.Errorf("cannot listen for debugging: %w", err)
+		}
+		s.log.Warn("debugging", "listen", l.Addr().String())
+		server := newServer(c, debugRoutes(), s.log)
+		// A profile takes as long as it is asked to.
+		server.WriteTimeout = 0
+		servers, listeners = append(servers, server), append(listeners, l)
+	}
 	ended := make(chan error, len(servers))
 	for i, server := range servers {
 		go func() { ended <- server.Serve(listeners[i]) }()

@@ -18,7 +18,8 @@ func (m *measuring) syncRelease(body []byte, now time.Time, out *answer) error {
 		return err
 	}
 	out.subject = subject(&request.Parent.Metadata)
-	response, err := greyrelease.Sync(request, m.have(out.subject), now)
+	out.have = m.have(out.subject)
+	response, err := greyrelease.Sync(request, out.have, now)
 	if err != nil {
 		return err
 	}

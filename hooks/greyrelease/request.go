@@ -116,7 +116,8 @@ func DecodeCustomize(data []byte) (*CustomizeRequest, error) {
 // Response is the answer to a sync, and what is worth a line in the log.
 type Response struct {
 	composite.SyncResponse
-	// Transitions are changes of phase. They are for logs and counters only.
+	// Transitions are changes of phase, and steps from one batch to the next. They are for
+	// logs and counters only.
 	Transitions []Transition
 	// Queries are to be made, and their results to be given to a later sync.
 	Queries []Query
@@ -127,7 +128,14 @@ type Transition struct {
 	Namespace, Name string
 	Revision        int64
 	Version         string
-	From, To        Phase
+	// From and To are the same where a release goes on to another batch.
+	From, To Phase
+	// Stable is the version that is fallen back to, "" for none.
+	Stable string
+	// Batch is status.progress, as 2/5; "" outside a release.
+	Batch string
+	// Updated and Replicas are pods of the new version and of all.
+	Updated, Replicas int64
 	// Reason is why a release failed, from the closed set of rollout.Reason; "" otherwise.
 	Reason string
 }

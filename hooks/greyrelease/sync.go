@@ -133,10 +133,11 @@ func (a *answer) response() *Response {
 	out := &Response{SyncResponse: composite.SyncResponse{
 		Status: status, Children: a.children, ResyncAfterSeconds: a.resyncAfter(),
 	}, Queries: a.queries}
-	if from := a.status.Phase; from != status.Phase {
+	if from := a.status.Phase; from != status.Phase || a.status.Progress != status.Progress {
 		t := Transition{
 			Namespace: a.namespace, Name: a.name, Revision: status.TargetRevision, Version: status.TargetVersion,
-			From: from, To: status.Phase,
+			From: from, To: status.Phase, Stable: status.StableVersion, Batch: status.Progress,
+			Updated: status.UpdatedReplicas, Replicas: status.Replicas,
 		}
 		if a.record != nil && a.record.Failure != nil {
 			t.Reason = string(a.record.Failure.Reason)
