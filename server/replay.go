@@ -43,11 +43,11 @@ func replay(paths []string, stdout, stderr io.Writer) int {
 	}
 	// Files of several replicas are one story.
 	slices.SortStableFunc(calls, func(a, b recorded) int { return a.Now.Compare(b.Now) })
-	p := &player{out: stdout, last: map[string]decision{}}
+	p := &player{out: stdout, last: map[string]string{}}
 	for i := range calls {
 		p.play(&calls[i])
 	}
-	fmt.Fprintf(stdout, "%d calls, %d of them as the one before, %d not readable, %d differ\n", len(calls), p.same, p.unreadable, p.differ)
+	fmt.Fprintf(stdout, "%d calls, %d of them without news, %d not readable, %d differ\n", len(calls), p.same, p.unreadable, p.differ)
 	if p.differ > 0 {
 		return 3
 	}
@@ -83,31 +83,31 @@ func readCalls(path string) ([]recorded, error) {
 
 // player decides calls again.
 type player struct {
-	out                      io.Writer
-	last                     map[string]decision // by release
+	out io.Writer
+	// last is what was told of each release.
+	last                     map[string]string
 	same, unreadable, differ int
 }
 
 func (p *player) play(call *recorded) {
+	subject := cmp.Or(call.Subject, call.Hook)
 	if call.Request == nil {
 		p.unreadable++
-		fmt.Fprintf(p.out, "%s %s: %d %s\n", instant(call), cmp.Or(call.Subject, call.Hook), call.Decided.Code, call.Decided.Error)
+		fmt.Fprintf(p.out, "%s %s: %d %s\n", instant(call), subject, call.Decided.Code, call.Decided.Error)
 		return
 	}
-	was, d := observed(call), again(call)
-	differs := !reflect.DeepEqual(call.Decided, d)
-	key := call.Hook + " " + call.Subject
-	last, known := p.last[key]
-	p.last[key] = d
-	if known && !differs && reflect.DeepEqual(last, d) {
+	d := again(call)
+	text := tell(call, observed(call), d)
+	if !reflect.DeepEqual(call.Decided, d) {
+		p.differ++
+		text += fmt.Sprintf("    differs from what %s decided: %s\n", strings.TrimSpace(call.Service), compact(call.Decided))
+	} else if key := call.Hook + " " + subject; p.last[key] == text {
 		p.same++
 		return
+	} else {
+		p.last[key] = text
 	}
-	p.tell(call, was, d)
-	if differs {
-		p.differ++
-		fmt.Fprintf(p.out, "    differs from what %s decided: %s\n", strings.TrimSpace(call.Service), compact(call.Decided))
-	}
+	fmt.Fprintf(p.out, "%s %s: %s", instant(call), subject, text)
 }
 
 // again decides a call as it was decided then.
@@ -188,38 +188,38 @@ func observed(call *recorded) seen {
 	return s
 }
 
-// tell prints a decision: the change of phase, the reason, and what is to be done.
-func (p *player) tell(call *recorded, was seen, d decision) {
+// tell is a decision in words: the change of phase, the reason, and what is to be
+// done.
+func tell(call *recorded, was seen, d decision) string {
 	if d.Error != "" {
-		fmt.Fprintf(p.out, "%s %s: %d %s\n", instant(call), cmp.Or(call.Subject, call.Hook), d.Code, d.Error)
-		return
+		return fmt.Sprintf("%d %s\n", d.Code, d.Error)
 	}
 	if call.Hook == "customize" {
-		fmt.Fprintf(p.out, "%s %s: customize\n", instant(call), call.Subject)
-		return
+		return "customize\n"
 	}
-	phase := d.Phase
+	var text strings.Builder
 	if was.phase != d.Phase {
-		phase = cmp.Or(was.phase, "new") + " -> " + d.Phase
+		text.WriteString(cmp.Or(was.phase, "new") + " -> ")
 	}
-	fmt.Fprintf(p.out, "%s %s: %s\n", instant(call), call.Subject, phase)
+	text.WriteString(d.Phase + "\n")
 	if d.Message != "" {
-		fmt.Fprintf(p.out, "    %s\n", d.Message)
+		fmt.Fprintf(&text, "    %s\n", d.Message)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Replicas)) {
 		before, there := was.replicas[name]
 		switch after := d.Replicas[name]; {
 		case !there:
-			fmt.Fprintf(p.out, "    make Deployment %s with %d\n", name, after)
+			fmt.Fprintf(&text, "    make Deployment %s with %d\n", name, after)
 		case before != after:
-			fmt.Fprintf(p.out, "    scale Deployment %s from %d to %d\n", name, before, after)
+			fmt.Fprintf(&text, "    scale Deployment %s from %d to %d\n", name, before, after)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(was.replicas)) {
 		if _, stays := d.Replicas[name]; !stays {
-			fmt.Fprintf(p.out, "    delete Deployment %s, which had %d\n", name, was.replicas[name])
+			fmt.Fprintf(&text, "    delete Deployment %s, which had %d\n", name, was.replicas[name])
 		}
 	}
+	return text.String()
 }
 
 func instant(call *recorded) string {
