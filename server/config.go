@@ -226,9 +226,9 @@ func (c *config) validate() error {
 	if c.tlsClientCAFile != "" && c.tlsCertFile == "" {
 		failed = append(failed, errors.New("tls-client-ca-file needs tls-cert-file and tls-key-file"))
 	}
-	if c.recordDir != "" {
+	if c.recordDir != "" && c.recordSize < 1<<20 {
 		// A tenth of it is one file, which holds at least one call.
-		atLeast("record-size", c.recordSize, 1<<20)
+		failed = append(failed, errors.New("record-size must be at least 1Mi"))
 	}
 	if host, _, err := net.SplitHostPort(c.debug); c.debug != "" && (err != nil || !net.ParseIP(host).IsLoopback()) {
 		failed = append(failed, errors.New("debug-listen must be an address of loopback, as 127.0.0.1:6060"))

@@ -86,7 +86,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"--drain-delay=-1s", nil, "drain-delay must not be negative"},
 		{"--tls-cert-file=a", nil, "tls-cert-file and tls-key-file must be set together"},
 		{"--tls-key-file=a", nil, "tls-cert-file and tls-key-file must be set together"},
-		{"--record-dir=a --record-size=100Ki", nil, "record-size must be at least 1048576"},
+		{"--record-dir=a --record-size=100Ki", nil, "record-size must be at least 1Mi"},
 		{"--debug-listen=:6060", nil, "debug-listen must be an address of loopback, as 127.0.0.1:6060"},
 		{"--debug-listen=10.0.0.1:6060", nil, "debug-listen must be an address of loopback, as 127.0.0.1:6060"},
 		{"--debug-listen=6060", nil, "debug-listen must be an address of loopback, as 127.0.0.1:6060"},

@@ -88,14 +88,15 @@ func (r *replicas) config(without ...string) haproxy.Config {
 	}
 }
 
-// add starts a replica, and lets calls come to it once it is ready.
+// add starts a replica, and lets calls come to it once it is ready. It goes on for ten
+// seconds after it was told to end: on a busy machine a proxy takes some to follow.
 func (r *replicas) add(program string) string {
 	r.Helper()
 	port, err := haproxy.FreePort()
 	r.must(err)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	p, err := cluster.StartProgram("greyrelease", program, filepath.Join(plane.Dir, fmt.Sprintf("greyrelease-%d.log", port)),
-		append([]string{"--listen=" + address, "--metrics-listen=", "--drain-delay=2s"}, r.flags...)...)
+		append([]string{"--listen=" + address, "--metrics-listen=", "--drain-delay=10s"}, r.flags...)...)
 	r.must(err)
 	r.programs[address] = p
 	r.eventually("a replica ready", func() (bool, string) {

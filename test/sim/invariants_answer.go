@@ -156,7 +156,7 @@ func checkDrops(_ *Cluster, s *Sync) error {
 	}
 	content := map[string]bool{}
 	for _, w := range s.Answer.Children {
-		if w.Ref.Kind == ConfigMaps {
+		if w.Kind == ConfigMaps {
 			content[apply.Text(w.tree, "metadata", "labels", revisionLabel)] = true
 		}
 		numbered(apply.Text(w.tree, "metadata", "labels", numberLabel), apply.Text(w.tree, "metadata", "labels", revisionLabel))
