@@ -39,6 +39,7 @@ func Invariants(c *Cluster) []Check {
 		{Name: "status", Answered: f.checkStatus},
 		{Name: "I13", Answered: g.check, Wrote: g.note},
 		{Name: "I13 for metrics", Answered: checkBlame},
+		{Name: "crash loops", Answered: checkCrashes},
 		{Name: "requests", Answered: r.note, Passed: r.checkInstant},
 		{Name: "weights sum to 100", Answered: checkSums},
 		{Name: "weights", Wrote: r.checkWeights},
