@@ -63,14 +63,24 @@ func (a *answer) diagnose() {
 	}
 }
 
-// ailing are the findings about revisions that are worth a word at once. What merely
-// takes time is not.
-func (a *answer) ailing(revisions ...int64) []*diagnosis.Finding {
-	var out []*diagnosis.Finding
-	for _, n := range revisions {
-		if worst := a.diagnoses[n].Worst; worst != nil && worst.Kind != diagnosis.Slow {
-			out = append(out, worst)
+// ailing is a revision with a pod that is worth a word at once. What merely takes time
+// is not.
+type ailing struct {
+	reason, words string
+}
+
+func (a *answer) ailing(revisions ...rollout.Revision) []ailing {
+	var out []ailing
+	for _, of := range revisions {
+		worst := a.diagnoses[of.Number].Worst
+		if worst == nil || worst.Kind == diagnosis.Slow {
+			continue
 		}
+		words := worst.String()
+		if r := a.record; of == r.Stable && of != r.Target {
+			words = fmt.Sprintf("in %s, the stable one: %s", name(of), words)
+		}
+		out = append(out, ailing{worst.Reason, words})
 	}
 	return out
 }
@@ -78,16 +88,16 @@ func (a *answer) ailing(revisions ...int64) []*diagnosis.Finding {
 // podNotes say what is wrong with pods. What made the target fail is in the message
 // already.
 func (a *answer) podNotes(r *rollout.Record) []string {
-	var revisions []int64
+	var revisions []rollout.Revision
 	if r.Failure == nil {
-		revisions = append(revisions, r.Target.Number)
+		revisions = append(revisions, r.Target)
 	}
-	if r.Stable.Number != r.Target.Number {
-		revisions = append(revisions, r.Stable.Number)
+	if r.Stable != r.Target {
+		revisions = append(revisions, r.Stable)
 	}
 	var out []string
-	for _, f := range a.ailing(revisions...) {
-		out = append(out, f.String())
+	for _, found := range a.ailing(revisions...) {
+		out = append(out, found.words)
 	}
 	return out
 }
@@ -112,8 +122,8 @@ func conditionReason(reason string) string {
 // of Kubernetes'.
 func (a *answer) podsFailing() metav1.Condition {
 	if r := a.record; r != nil {
-		if found := a.ailing(r.Target.Number, r.Stable.Number); len(found) > 0 {
-			return a.condition(ConditionPodsFailing, true, conditionReason(found[0].Reason), found[0].String())
+		if found := a.ailing(r.Target, r.Stable); len(found) > 0 {
+			return a.condition(ConditionPodsFailing, true, conditionReason(found[0].reason), found[0].words)
 		}
 	}
 	return a.condition(ConditionPodsFailing, false, "NoneFound", "")
