@@ -20,21 +20,6 @@ var plantedPods = []struct {
 	name string
 	hook sim.Hook
 }{
-	{"crashes of any version are the target's", hide(func(request map[string]any) {
-		hash := ""
-		each(request, deployment, func(o map[string]any) {
-			if labels := apply.Object(o, "metadata", "labels"); labels[prefix+"track"] == "canary" {
-				hash = apply.Text(labels, prefix+"revision")
-			}
-		})
-		pods(request, func(o map[string]any) {
-			if meta := apply.Object(o, "metadata"); hash != "" {
-				// Most stable pods are older than the attempt, and so would not count.
-				meta["creationTimestamp"] = "2026-12-31T12:00:00Z"
-				apply.Object(meta, "labels")[prefix+"revision"] = hash
-			}
-		})
-	})},
 	{"restarts count twice", hide(func(request map[string]any) {
 		pods(request, func(o map[string]any) {
 			for _, status := range apply.List(o, "status", "containerStatuses") {
