@@ -7,7 +7,7 @@ COPY hooks hooks
 COPY server server
 ARG VERSION=dev
 ARG REVISION=unknown
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" -o /greyrelease ./server
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" -o /greyrelease ./server
 
 # Static, without a shell, as a user who is not root. The service opens no file and
 # calls nobody, so there are no certificates and no zone data.

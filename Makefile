@@ -15,14 +15,23 @@ FUZZTIME ?= 60s
 IMAGE    ?= greyrelease:$(VERSION)
 INSTALL  ?= bin/install.yaml
 
-.PHONY: help build generate manifests check test e2e control-plane cluster cluster-down demo fmt lint fuzz tidy format vet generated race
+.PHONY: help build verify-build sbom generate manifests check test e2e control-plane cluster cluster-down demo fmt lint fuzz tidy format vet generated race
 .DEFAULT_GOAL := help
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the service as bin/greyrelease
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/greyrelease ./server
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/greyrelease ./server
+
+# What git knows is in VERSION and REVISION. Stamped by Go as well, a copy without .git
+# would be another binary.
+verify-build: build ## Build bin/greyrelease twice more, elsewhere, and compare the bytes
+	VERSION=$(VERSION) REVISION=$(REVISION) test/verify-build.sh bin/greyrelease
+
+sbom: build ## Write the modules of bin/greyrelease with licences and hashes to bin/greyrelease.cdx.json
+	go build -C test/tools -o ../../bin/cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	bin/cyclonedx-gomod bin -json -licenses -assert-licenses -noserial -notimestamp -version $(VERSION) -output bin/greyrelease.cdx.json bin/greyrelease
 
 generate: ## Make manifests/00-crd.yaml and docs/api.md from the Go types
 	@mkdir -p bin
