@@ -38,6 +38,10 @@ func TestFindings(t *testing.T) {
 			`pod a, container app: CrashLoopBackOff, 4 restarts, exit code 1 (Error), it said "starting no database"`},
 		{"the same loop, while the container runs again", container(`"restartCount":4,"state":{"running":{}},"lastState":{"terminated":{"exitCode":1,"reason":"Error","message":"no database"}}`),
 			`pod a, container app: CrashLoopBackOff, 4 restarts, exit code 1 (Error), it said "no database"`},
+		{"the same loop, while it runs for 9 minutes", container(`"restartCount":4,"state":{"running":{"startedAt":"2026-11-30T11:51:00Z"}},"lastState":{"terminated":{"exitCode":1,"reason":"Error"}}`),
+			`pod a, container app: CrashLoopBackOff, 4 restarts, exit code 1 (Error)`},
+		{"not ready long after it was restarted", container(`"restartCount":4,"state":{"running":{"startedAt":"2026-11-30T11:50:00Z"}},"lastState":{"terminated":{"exitCode":1,"reason":"Error"}}`),
+			`(slow) pod a, container app: runs and is not ready`},
 		{"the same loop, when it has just ended", container(`"restartCount":4,"state":{"terminated":{"exitCode":2,"reason":"Error"}},"lastState":{"terminated":{"exitCode":1,"reason":"Error"}}`),
 			`pod a, container app: CrashLoopBackOff, 4 restarts, exit code 2 (Error)`},
 		{"the first restart", container(`"restartCount":1,"state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"exitCode":0,"reason":"Completed"}}`),
@@ -78,7 +82,7 @@ func TestFindings(t *testing.T) {
 		{"not ready because its node is lost, which the container does not know", `{"conditions":[{"type":"Ready","status":"False"}],"containerStatuses":[{"name":"app","ready":true,"restartCount":7,"state":{"running":{}}}]}`, ""},
 	} {
 		got := ""
-		if f := Of([]Pod{pod(t, "a", 0, tt.status)}, time.Time{}).Worst; f != nil {
+		if f := Of([]Pod{pod(t, "a", 0, tt.status)}, time.Time{}, noon).Worst; f != nil {
 			got = f.String()
 			if f.Kind == Slow {
 				got = "(slow) " + got
@@ -94,7 +98,7 @@ func TestFindings(t *testing.T) {
 func TestDeletingPodsArePassedOver(t *testing.T) {
 	p := pod(t, "a", 0, container(looping))
 	p.Deleting = true
-	if r := Of([]Pod{p}, time.Time{}); !reflect.DeepEqual(r, Report{}) {
+	if r := Of([]Pod{p}, time.Time{}, noon); !reflect.DeepEqual(r, Report{}) {
 		t.Errorf("want nothing, got %+v", r)
 	}
 }
@@ -119,7 +123,7 @@ func TestLoop(t *testing.T) {
 		{"one of an earlier attempt beside one of this", []Pod{pod(t, "a", 5, few), pod(t, "b", 1, many)}, 5, "pod a, container app: CrashLoopBackOff, 2 restarts", 1, 1},
 		{"a pod without a time is taken for an old one", []Pod{{Name: "a", Status: pod(t, "a", 0, many).Status}}, 0, "", 0, 0},
 	} {
-		r := Of(tt.pods, noon.Add(time.Duration(tt.since)*time.Second))
+		r := Of(tt.pods, noon.Add(time.Duration(tt.since)*time.Second), noon)
 		got := ""
 		if r.Loop != nil {
 			got = r.Loop.Exact()
@@ -141,14 +145,14 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		pod(t, "crash-a", 5, container(looping)),
 		pod(t, "crash-c", 6, container(looping)),
 	}
-	want := Of(pods, noon)
+	want := Of(pods, noon, noon)
 	if want.Worst.Pod != "crash-a" || want.Loop.Pod != "crash-a" || want.Looping != 3 {
 		t.Fatalf("want crash-a, the oldest of the worst and first by name, got %+v", want)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		r.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-		if got := Of(pods, noon); !reflect.DeepEqual(want, got) {
+		if got := Of(pods, noon, noon); !reflect.DeepEqual(want, got) {
 			t.Fatalf("want %+v, got %+v for %+v", want, got, pods)
 		}
 	}
@@ -158,7 +162,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				pods = append(pods[:i], pods[i+1:]...)
 			}
 		}
-		if want = Of(pods, noon); want.Worst.Pod != name {
+		if want = Of(pods, noon, noon); want.Worst.Pod != name {
 			t.Fatalf("want %s next, got %+v", name, want.Worst)
 		}
 	}

@@ -26,7 +26,9 @@
 // # Words that stay the same
 //
 // A text goes into a status, where each change is a write. So of a container that
-// crashes the same is said while it waits, runs and ends; ErrImagePull and
+// crashes the same is said while it waits, runs and ends, until it has run for 10
+// minutes; of last words that differ in numbers and times alone the former stay (see
+// [Finding.Again]); ErrImagePull and
 // ImagePullBackOff, which take turns, are one; the kubelet's "back-off 2m40s" is left
 // out; and from 5 on restarts are rounded down, to 5+, 10+, 20+, 50+ and so on: a
 // container that crashes for a day changes its text 9 times.

@@ -60,8 +60,8 @@ type Report struct {
 }
 
 // Of looks at the pods of one revision. Restarts count for Report.Loop only in pods
-// that were made at or after since.
-func Of(pods []Pod, since time.Time) Report {
+// that were made at or after since. Now tells for how long containers run.
+func Of(pods []Pod, since, now time.Time) Report {
 	var r Report
 	for i := range pods {
 		p := &pods[i]
@@ -73,7 +73,7 @@ func Of(pods []Pod, since time.Time) Report {
 			r.Looked++
 		}
 		looping := false
-		for _, f := range p.findings() {
+		for _, f := range p.findings(now) {
 			if r.Worst == nil || compare(&f, r.Worst) < 0 {
 				r.Worst = &f
 			}
@@ -97,7 +97,7 @@ func compare(a, b *Finding) int {
 }
 
 // findings are what is wrong with a pod.
-func (p *Pod) findings() []Finding {
+func (p *Pod) findings(now time.Time) []Finding {
 	var out []Finding
 	add := func(f Finding) {
 		f.Pod, f.created, f.place = p.Name, p.Created, len(out)
@@ -109,13 +109,13 @@ func (p *Pod) findings() []Finding {
 		}
 	}
 	for i := range p.Status.Inits {
-		if f, found := p.Status.Inits[i].finding(); found {
+		if f, found := p.Status.Inits[i].finding(now); found {
 			f.Init = true
 			add(f)
 		}
 	}
 	for i := range p.Status.Containers {
-		if f, found := p.Status.Containers[i].finding(); found {
+		if f, found := p.Status.Containers[i].finding(now); found {
 			add(f)
 		}
 	}
@@ -132,8 +132,22 @@ var images = map[string]string{
 
 const crashLoop = "CrashLoopBackOff"
 
+// steady is after how long the kubelet forgets that a container crashed, and starts it
+// again without waiting: it has run without problems then.
+const steady = 10 * time.Minute
+
+// steady tells whether a container has left its crashes behind, and is not ready for
+// another reason. One that doesn't say since when it runs has just begun.
+func (c *Container) steady(now time.Time) bool {
+	if c.State.Running == nil {
+		return false
+	}
+	began, err := time.Parse(time.RFC3339, c.State.Running.StartedAt)
+	return err == nil && now.Sub(began) >= steady
+}
+
 // finding is what is wrong with a container.
-func (c *Container) finding() (Finding, bool) {
+func (c *Container) finding(now time.Time) (Finding, bool) {
 	f := Finding{Container: c.Name, Restarts: int64(c.Restarts)}
 	waiting := c.State.Waiting
 	ended := c.State.Terminated
@@ -141,7 +155,7 @@ func (c *Container) finding() (Finding, bool) {
 	case c.Ready, ended != nil && ended.ExitCode == 0 && waiting == nil && c.Last.Terminated == nil:
 		// An init container that is done is ready as well.
 		return f, false
-	case waiting != nil && waiting.Reason == crashLoop, c.Restarts > 0 && c.Last.Terminated != nil && waiting == nil:
+	case waiting != nil && waiting.Reason == crashLoop, c.Restarts > 0 && c.Last.Terminated != nil && waiting == nil && !c.steady(now):
 		f.Kind, f.Reason, f.Looping = Crash, crashLoop, waiting != nil
 		f.Exit = cmp.Or(ended, c.Last.Terminated)
 		if f.Exit != nil {

@@ -47,8 +47,13 @@ type Container struct {
 // State is where a container is: one field is set, or none.
 type State struct {
 	Waiting    *Waiting    `json:"waiting"`
-	Running    *struct{}   `json:"running"`
+	Running    *Running    `json:"running"`
 	Terminated *Terminated `json:"terminated"`
+}
+
+// Running is since when a container runs, in RFC 3339.
+type Running struct {
+	StartedAt string `json:"startedAt"`
 }
 
 // Waiting is why a container does not run.

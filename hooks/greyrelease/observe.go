@@ -84,6 +84,7 @@ func (l *lastStatus) shows(s *GreyReleaseStatus) bool {
 type lastCondition struct {
 	Type               string `json:"type"`
 	Status             string `json:"status"`
+	Message            string `json:"message"`
 	LastTransitionTime string `json:"lastTransitionTime"`
 }
 

@@ -3,6 +3,7 @@ package greyrelease
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +49,7 @@ func (a *answer) diagnose() {
 		default:
 			continue // on its way out
 		}
-		report := diagnosis.Of(a.podsOf[d.Identity.Hash], since)
+		report := diagnosis.Of(a.podsOf[d.Identity.Hash], since, a.now)
 		a.diagnoses[d.Revision] = report
 		if report.Worst != nil {
 			d.Trouble = report.Worst.Exact()
@@ -76,11 +77,11 @@ func (a *answer) ailing(revisions ...rollout.Revision) []ailing {
 		if worst == nil || worst.Kind == diagnosis.Slow {
 			continue
 		}
-		words := worst.String()
+		where := ""
 		if r := a.record; of == r.Stable && of != r.Target {
-			words = fmt.Sprintf("in %s, the stable one: %s", name(of), words)
+			where = fmt.Sprintf("in %s, the stable one: ", name(of))
 		}
-		out = append(out, ailing{worst.Reason, words})
+		out = append(out, ailing{worst.Reason, where + worst.Again(strings.TrimPrefix(a.lastWords(), where))})
 	}
 	return out
 }
@@ -100,6 +101,16 @@ func (a *answer) podNotes(r *rollout.Record) []string {
 		out = append(out, found.words)
 	}
 	return out
+}
+
+// lastWords are what the condition PodsFailing says. They stay where they still hold.
+func (a *answer) lastWords() string {
+	for _, c := range a.status.Conditions {
+		if c.Type == ConditionPodsFailing {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // reasonPattern is what the API server takes as a reason of a condition. With another

@@ -36,7 +36,8 @@
 // What happens to the cluster:
 //
 //	behave V ready=5s ...    how pods of version V behave that start from now on: ready, hang, crash,
-//	                         image, config, oom, "says=last words", crash-after, up, down, grace
+//	                         image, config, oom, "says=last words" (each # is the number of restarts),
+//	                         crash-after, up, down, grace
 //	turn V ready=5s ...      the same, and those that run start anew
 //	kill-pods N 2            deletes pods of revision N
 //	lose-node 1, return-node 1, quota 12, capacity 12

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"greyrelease.example.com/test/sim/apply"
@@ -94,7 +95,7 @@ func (c *Cluster) containerStatus(p *Pod) map[string]any {
 			ended["exitCode"], ended["reason"] = int64(137), "OOMKilled"
 		}
 		if p.behavior.Says != "" {
-			ended["message"] = p.behavior.Says
+			ended["message"] = strings.ReplaceAll(p.behavior.Says, "#", fmt.Sprint(p.restarts))
 		}
 		status["lastState"] = map[string]any{"terminated": ended}
 	}

@@ -20,7 +20,7 @@ type Behavior struct {
 
 	Config bool   // its container cannot be created
 	OOM    bool   // where it crashes, it is for want of memory
-	Says   string // what it leaves as its termination message where it crashes
+	Says   string // what it leaves as its termination message where it crashes; each # is the number of restarts
 
 	CrashAfter time.Duration // crashes for good so long after it was ready; 0 never
 	Up, Down   time.Duration // ready for Up, not ready for Down, and so on; 0 never
