@@ -54,8 +54,14 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	promAddress, err = freeAddress()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	plane, err = cluster.Start(ctx, cluster.Options{
 		Root: root, Dir: dir, Overlay: everyRouter, Apply: *applyStrategy,
+		ServiceFlags:   []string{"--prometheus-url=http://" + promAddress},
 		Metacontroller: os.Getenv("METACONTROLLER"), Progress: os.Stderr,
 	})
 	if err != nil {
@@ -63,6 +69,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer plane.Stop()
+	defer stopMetrics()
 	// go test waits for children that hold its output, and a test that hangs on the
 	// cluster does not see the signal: so the end comes from here.
 	stop := context.AfterFunc(ctx, func() {
@@ -74,6 +81,7 @@ func run(m *testing.M) int {
 	client = kubernetes.NewForConfigOrDie(plane.Config(cluster.Tester))
 	dyn = dynamic.NewForConfigOrDie(plane.Config(cluster.Tester))
 	code := m.Run()
+	stopMetrics()
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "logs are in %s\n", dir)
 		return code

@@ -19,6 +19,8 @@ import (
 type Prometheus struct {
 	// Absent: the service was not told of any.
 	Absent bool
+	// Told is when that last changed.
+	Told time.Time
 	// Delay is how long an answer takes, at least a moment.
 	Delay time.Duration
 	// Answer is what a query gives at an instant: a value, or a problem.
@@ -86,8 +88,12 @@ func (p *Prometheus) ask(queries []greyrelease.Query, now time.Time) {
 	}
 }
 
-// answered tells whether an answer came between two instants.
+// answered tells whether an answer came between two instants, or the service was told
+// of Prometheus or no longer.
 func (p *Prometheus) answered(since, until time.Time) bool {
+	if p != nil && !p.Told.IsZero() && !p.Told.Before(since) && !p.Told.After(until) {
+		return true
+	}
 	return p != nil && slices.ContainsFunc(p.Log, func(a Answered) bool { return a.Ready.After(since) && !a.Ready.After(until) })
 }
 
@@ -147,10 +153,11 @@ func (p *Prometheus) passed(parent *Object, version string, since, now time.Time
 }
 
 // blamed is how a message says that metrics ended a release.
-var blamed = regexp.MustCompile(`failed: metric ([a-z0-9-]+) (failed|was inconclusive)`)
+var blamed = regexp.MustCompile(`failed: metric ([a-z0-9-]+) (failed|was inconclusive)[^:]*: at (\S+Z)(?: it was (\S+),)?`)
 
 // checkBlame: a version fails by a metric only if some spec of the release had that
-// metric with a limit that its failures pass, or with a limit to what is inconclusive.
+// metric with a limit that its failures pass, the last of which is the one that the
+// message tells of, or with a limit to what is inconclusive.
 func checkBlame(c *Cluster, s *Sync) error {
 	if !judged(s) || c.options.Prometheus == nil {
 		return nil
@@ -169,13 +176,14 @@ func checkBlame(c *Cluster, s *Sync) error {
 			if m[2] == "was inconclusive" && metric.inconclusiveLimit {
 				return nil
 			}
-			failures := int64(0)
+			failures, told := int64(0), false
 			for _, a := range c.options.Prometheus.Log {
 				if _, failure := metric.good(a); failure && metric.about(a, version) {
 					failures++
+					told = told || a.Value == m[4] && a.Time.UTC().Format(time.RFC3339) == m[3]
 				}
 			}
-			if m[2] == "failed" && failures > metric.failures {
+			if m[2] == "failed" && told && failures > metric.failures {
 				return nil
 			}
 		}

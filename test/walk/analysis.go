@@ -54,7 +54,7 @@ func (w *world) analysis(spec map[string]any) {
 	}
 	spec["analysis"] = nil
 	var metrics []any
-	for _, name := range []string{"errors", "latency"}[:w.r.IntN(3)] {
+	for _, name := range []string{"errors", "latency"}[:pick(w.r, 0, 1, 1, 1, 2, 2, 2)] {
 		m := map[string]any{
 			"name": name, "query": name + `{version="$(version)",of="$(stableRevision)"}`, "max": pick[any](w.r, 0.05, 0.05, 1.5, int64(1)),
 			"intervalSeconds": int64(pick(w.r, 1, 5, 10, 60)), "failureLimit": int64(pick(w.r, 0, 1, 3)),
@@ -72,11 +72,26 @@ func (w *world) analysis(spec map[string]any) {
 	}
 }
 
+// another releases another version, and gives it the time to be measured.
+func (w *world) another() error {
+	if err := w.Run(5 * time.Second); err != nil {
+		return err
+	}
+	if err := w.edit(map[string]any{"targetVersion": w.version()}); err != nil {
+		return err
+	}
+	return w.Run(5*time.Second + between(w.r, 2*time.Minute))
+}
+
 // analysisMoves are what happens to metrics, beside all else.
 var analysisMoves = append([]move{
+	{90, (*world).another},
 	{10, func(w *world) error { w.mood = w.r.IntN(4); return nil }},
 	{6, func(w *world) error { return w.respec(w.analysis) }},
 	{4, func(w *world) error { w.prometheus.Forget(); return nil }},
 	{4, func(w *world) error { w.prometheus.Delay = between(w.r, 10*time.Second); return nil }},
-	{3, func(w *world) error { w.prometheus.Absent = !w.prometheus.Absent; return w.Run(time.Second) }},
+	{3, func(w *world) error {
+		w.prometheus.Absent, w.prometheus.Told = !w.prometheus.Absent, w.Now()
+		return w.Run(time.Second)
+	}},
 }, moves...)

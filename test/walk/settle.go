@@ -48,6 +48,7 @@ func (w *world) calmDown() error {
 	w.Fit(0)
 	w.SetGateway(sim.Gateway{})
 	if w.calm = true; w.prometheus != nil {
+		w.prometheus.Told = w.Now()
 		w.prometheus.Absent, w.prometheus.Delay = false, time.Second
 	}
 	for i := range 5 {
