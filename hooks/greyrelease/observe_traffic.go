@@ -1,7 +1,7 @@
 package greyrelease
 
 import (
-	"fmt"
+	"strings"
 	"time"
 
 	"greyrelease.example.com/hooks/rollout"
@@ -273,7 +273,7 @@ func (a *answer) reports(refs []parentRef) (count map[bool]int, refusal string) 
 				case "False":
 					no = true
 					if refusal == "" {
-						refusal = shorten(fmt.Sprintf("%s: %s", condition.Reason, condition.Message))
+						refusal = shorten(strings.TrimSuffix(condition.Reason+": "+condition.Message, ": "))
 					}
 				}
 			}

@@ -155,7 +155,7 @@ func (a *answer) isRoot(name string) bool {
 }
 
 // ports are those of all Services; nil while the spec is invalid and none is there
-// to tell.
+// to tell, unless requests are led already.
 func (a *answer) ports() []servicePort {
 	if t := a.spec.Traffic; a.wish.Valid {
 		if t == nil {
@@ -169,7 +169,7 @@ func (a *answer) ports() []servicePort {
 	if all := a.sortedServices(); len(all) > 0 {
 		return all[0].Ports
 	}
-	if t := a.spec.Traffic; t != nil {
+	if t := a.spec.Traffic; t != nil && a.record != nil && a.record.Route != nil {
 		return t.Ports
 	}
 	return nil
