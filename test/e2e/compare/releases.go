@@ -188,9 +188,9 @@ var releaseStories = []story{
 	}},
 	{name: "invalid", tell: func(t *teller) {
 		t.install("")
-		t.edit(`{"targetVersion": "2.0", "strategy": "BlueGreen"}`)
+		t.edit(`{"targetVersion": "2.0", "traffic": {"serviceName": "web-preview", "ports": [{"port": 80}]}}`)
 		t.edit(`{"replicas": 2}`)
-		t.edit(`{"strategy": null}`)
+		t.edit(`{"traffic": null}`)
 	}},
 	{name: "refused-by-the-server", tell: func(t *teller) {
 		t.install("")
