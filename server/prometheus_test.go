@@ -25,7 +25,7 @@ var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 // asking is a client of a Prometheus at an address.
 func asking(t *testing.T, url string, args ...string) *prometheus {
 	t.Helper()
-	c, err := parseConfig(append([]string{"--prometheus-url=" + url, "--prometheus-timeout=300ms"}, args...), func(string) (string, bool) { return "", false })
+	c, err := parseConfig(append([]string{"--prometheus-url=" + url, "--prometheus-timeout=20s"}, args...), func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestPrometheusThatDoesNotAnswer(t *testing.T) {
 		{"down", "http://" + closed.Addr().String(), outcomeUnreachable, "Prometheus cannot be reached: connection refused"},
 	} {
 		began := time.Now()
-		_, r := asking(t, row.url).ask(t.Context(), greyrelease.Query{Text: "up", Time: noon})
+		_, r := asking(t, row.url, "--prometheus-timeout=300ms").ask(t.Context(), greyrelease.Query{Text: "up", Time: noon})
 		if r == nil || row.outcome != r.outcome || row.text != r.text {
 			t.Errorf("%s: want %s %s, got %+v", row.why, row.outcome, row.text, r)
 		}

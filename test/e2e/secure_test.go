@@ -151,8 +151,9 @@ func secure(s *story) *secured {
 		}
 		return plane.StartMetacontroller(ctx)
 	}
+	before := plane.ServiceFlags
 	s.Cleanup(func() {
-		if err := use(context.Background(), nil, nil); err != nil {
+		if err := use(context.Background(), nil, before); err != nil {
 			s.Error(err)
 		}
 	})
