@@ -113,8 +113,8 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 	_, _ = p.ask(t.Context(), greyrelease.Query{Text: "x", Time: noon})
 	want := []string{
-		"GET /prom/api/v1/query?limit=2&query=up%7Ba%3D%22%26b%22%7D&time=1796040000&timeout=300ms Bearer secret",
-		"GET /prom/api/v1/query?limit=2&query=x&time=1796040000&timeout=300ms Bearer replaced",
+		"GET /prom/api/v1/query?limit=2&query=up%7Ba%3D%22%26b%22%7D&time=1796040000&timeout=20s Bearer secret",
+		"GET /prom/api/v1/query?limit=2&query=x&time=1796040000&timeout=20s Bearer replaced",
 	}
 	if strings.Join(want, "\n") != strings.Join(got, "\n") {
 		t.Errorf("want %q, got %q", want, got)
