@@ -53,14 +53,17 @@ func checkRequests(r *Record, f *Facts, ordered map[int64]int64) error {
 	}
 	for i := range f.Deployments {
 		d := &f.Deployments[i]
-		floor := d.asked()
-		if r.Wave != nil {
-			floor = r.Wave.Floor
-		} else if r.kept(d.Revision) {
+		var needed int64
+		switch {
+		case r.Wave != nil:
+			needed = r.neededNow(d.Revision, f)
+		case r.kept(d.Revision):
 			continue // scaled by the user
+		default:
+			needed = r.needed(d.Revision, d.asked(), f)
 		}
 		n, have := ordered[d.Revision], d.available()
-		if needed := min(have, r.needed(d.Revision, floor, f)); n < needed {
+		if needed = min(have, needed); n < needed {
 			return fmt.Errorf("I3: revision %d is asked for %d pods, requests are led to it and need %d", d.Revision, n, needed)
 		}
 	}

@@ -314,3 +314,35 @@ func TestCanaryWeightIsTheRoutesWeight(t *testing.T) {
 		t.Errorf("want the share of the pods without a router, 33, got %d", step.Weight)
 	}
 }
+
+// TestScaledToNothingDuringTheFirstInstall: requests that are led to the only
+// version keep no pod when there are to be none.
+func TestScaledToNothingDuringTheFirstInstall(t *testing.T) {
+	m := newModel(t, 2)
+	m.wish.Settings.Router, m.wish.Settings.KeepStable = RouterWeights, true
+	m.lag = time.Minute
+	m.target(1)
+	m.run(5 * time.Second)
+	wantLine(t, m, "Promoting target=1.1 stable=0 1:2/2@100%")
+	m.wish.Replicas = 0
+	m.run(time.Second)
+	m.record = Rebuild(&m.wish, m.facts(), Hints{}, m.now)
+	m.run(10 * time.Second)
+	wantLine(t, m, "Promoting target=1.1 stable=0 1:0/0@100%")
+}
+
+// TestFirstVersionIsReplacedUnderASwitch: the version that has the requests keeps
+// its pods, and the one that is to get all of them at once has room beside it.
+func TestFirstVersionIsReplacedUnderASwitch(t *testing.T) {
+	m := newModel(t, 3)
+	m.wish.Settings.Router, m.wish.Settings.KeepStable = RouterSwitch, true
+	m.wish.Settings.MaxSurge = Quantity{Value: 10, Percent: true}
+	m.lag = time.Hour
+	m.target(1)
+	m.run(5 * time.Second)
+	wantLine(t, m, "Promoting target=1.1 stable=0 1:3/3@100%")
+	m.lag = 0
+	m.target(2)
+	m.run(time.Minute)
+	wantLine(t, m, "Complete target=2.1 stable=2 2:3/3@100%")
+}

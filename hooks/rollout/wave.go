@@ -110,7 +110,12 @@ type now map[int64]int64
 func newWave(p parts, g goals, told map[int64]int64, cur now, f *Facts, replicas int64, s Settings) *Wave {
 	surge, unavailable := s.budget(replicas)
 	w := &Wave{Replicas: replicas, Floor: replicas - unavailable, Ceiling: replicas + surge}
-	beside := s.KeepStable && p.stable != 0 && p.target != p.stable
+	// The version that requests are leaving keeps its pods: the stable one, or before
+	// there is any, the one that the target replaces.
+	beside := s.KeepStable && p.target != p.stable
+	if p.stable == 0 {
+		beside = beside && slices.ContainsFunc(revisions(cur), func(n int64) bool { return n != p.target && cur[n] > 0 })
+	}
 	if beside {
 		w.Ceiling += replicas
 	}
@@ -260,9 +265,15 @@ func (w *Wave) replicas(p parts, backward bool, f *Facts, needed func(revision i
 
 // asks is what the wave of r asks for.
 func (r *Record) asks(f *Facts) map[int64]int64 {
-	return r.Wave.replicas(r.parts(), r.backward(), f, func(revision int64) int64 {
-		return r.needed(revision, r.Wave.Floor, f)
-	})
+	return r.Wave.replicas(r.parts(), r.backward(), f, func(revision int64) int64 { return r.neededNow(revision, f) })
+}
+
+// neededNow is needed under the wave. Scaled to 0, nobody is to answer.
+func (r *Record) neededNow(revision int64, f *Facts) int64 {
+	if r.Wave.Replicas == 0 {
+		return 0
+	}
+	return r.needed(revision, r.Wave.Floor, f)
 }
 
 // holdRaises keeps a raise back while what others give way for it is still
