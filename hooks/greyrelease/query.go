@@ -3,6 +3,7 @@ package greyrelease
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -37,11 +38,7 @@ func expandQuery(query string, value func(name string) string) (string, error) {
 		if !closed {
 			return "", fmt.Errorf("the placeholder %q has no end: close it with \")\", or write $$( for a literal $(", cut(rest[at:]))
 		}
-		known := false
-		for _, p := range placeholders {
-			known = known || p == name
-		}
-		if !known {
+		if !slices.Contains(placeholders, name) {
 			return "", fmt.Errorf("the placeholder %q is unknown: use %s, or write $$( for a literal $(", cut("$("+name+")"), placeholderList)
 		}
 		with := value(name)

@@ -225,9 +225,9 @@ type Batch struct {
 	// to give is in status.message. Default: false.
 	Approval bool `json:"approval,omitempty"`
 
-	// Seconds to wait for the approval, counted from the end of the soak; then the
-	// release has failed, and autoRollback says what follows. Only with approval, at
-	// least 1. Default: no limit.
+	// Seconds to wait for the approval, counted from the end of the soak and of the
+	// analysis; then the release has failed, and autoRollback says what follows. Only
+	// with approval, at least 1. Default: no limit.
 	// +kubebuilder:validation:Minimum=1
 	ApprovalTimeoutSeconds *int32 `json:"approvalTimeoutSeconds,omitempty"`
 

@@ -394,6 +394,29 @@ func TestAnOldAnswerIsNoneToANewQuestion(t *testing.T) {
 	m.until(Complete, 2*time.Minute)
 }
 
+// The answer comes together with the edit, which measures first at the same instant.
+func TestAnAnswerThatCrossesAnEdit(t *testing.T) {
+	m := analysedModel(t, answers("1"), errorRate())
+	m.gauge.lag = time.Hour
+	m.run(4 * time.Second)
+	s := m.record.reading("errors")
+	if s == nil || !s.Time.IsZero() {
+		t.Fatalf("want a measurement outstanding, got %+v", s)
+	}
+	edited := errorRate()
+	edited.Query = "another"
+	m.wish.Settings.Metrics = []Metric{edited}
+	f := m.facts()
+	f.Measurable = true
+	for at := m.record.Gate.Since; !at.After(m.now.Add(time.Minute)); at = at.Add(time.Second) {
+		f.Measurements = append(f.Measurements, Measurement{Metric: "errors", At: at, Value: "1"})
+	}
+	next, _ := Next(m.record, &m.wish, f, m.now)
+	if got := next.reading("errors"); next.Failure != nil || got == nil || got.Verdict != "" {
+		t.Errorf("want the edited metric not judged by another one's answer, got %+v and %+v", got, next.Failure)
+	}
+}
+
 func TestThirdVersionAndRetryMeasureAnew(t *testing.T) {
 	errors := errorRate()
 	errors.FailureLimit = 1

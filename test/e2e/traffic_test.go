@@ -164,13 +164,7 @@ func TestBlueGreen(t *testing.T) {
 		"traffic": object{"serviceName": rootName, "ports": []any{object{"port": int64(80)}}},
 	})
 	sh.settle("1.0", "1.0", 100)
-	sh.patch(object{"targetVersion": "2.0"})
-	sh.phase(greyrelease.PhasePaused)
-	sh.pods(map[string]int{"1.0": 4, "2.0": 4})
-	sh.eventually("2.0 at the preview", func() (bool, string) {
-		r := sh.ask("web-preview", "")
-		return r.Version == "2.0", r.Version + r.Failure
-	})
+	sh.preview()
 	sh.settle("2.0 in preview", "2.0", 0)
 	sh.command("promote")
 	sh.eventually("2.0 at the root", func() (bool, string) {
@@ -192,6 +186,18 @@ func TestBlueGreen(t *testing.T) {
 	sh.made(map[string]int{"1.0": 4, "2.0": 4})
 }
 
+// preview brings 2.0 to where it waits for approval, whole and at the preview Service.
+func (sh *shop) preview() {
+	sh.Helper()
+	sh.patch(object{"targetVersion": "2.0"})
+	sh.phase(greyrelease.PhasePaused)
+	sh.pods(map[string]int{"1.0": 4, "2.0": 4})
+	sh.eventually("2.0 at the preview", func() (bool, string) {
+		r := sh.ask("web-preview", "")
+		return r.Version == "2.0", r.Version + r.Failure
+	})
+}
+
 // TestBlueGreenByRoute switches an HTTPRoute instead of a Service: all requests at
 // once, the header before, and back while the old version is kept.
 func TestBlueGreenByRoute(t *testing.T) {
@@ -201,13 +207,7 @@ func TestBlueGreenByRoute(t *testing.T) {
 		"strategy": "BlueGreen", "scaleDownDelaySeconds": int64(60), "batches": approved("100%"), "traffic": routed(nil),
 	})
 	sh.measure("1.0", "1.0", 100)
-	sh.patch(object{"targetVersion": "2.0"})
-	sh.phase(greyrelease.PhasePaused)
-	sh.pods(map[string]int{"1.0": 4, "2.0": 4})
-	sh.eventually("2.0 at the preview", func() (bool, string) {
-		r := sh.ask("web-preview", "")
-		return r.Version == "2.0", r.Version + r.Failure
-	})
+	sh.preview()
 	sh.measure("2.0 in preview", "1.0", 100)
 	sh.command("promote")
 	sh.measure("switched", "2.0", 100)
