@@ -390,3 +390,23 @@ func TestNewContentKeepsItsNumberWhileTheRecordIsLost(t *testing.T) {
 		parent["status"] = r.status
 	}
 }
+
+// Old caches in server-side mode can leave a content with a snapshot of another
+// number than the record gives it. It is the only one there is.
+func TestContentOfAnotherNumberIsKept(t *testing.T) {
+	s := after(t, sim.ServerSide, "create {replicas: 4}\nuntil phase=Healthy within 1m\nrun 1m\nedit {targetVersion: \"2.0\", revisionHistoryLimit: 0}\nrun 2s")
+	request := s.request(t)
+	group := apply.Object(request, "children", "ConfigMap.v1")
+	snapshot, ok := group["default/web-rev-2"].(map[string]any)
+	if !ok {
+		t.Fatalf("want a snapshot of revision 2, got %v", group)
+	}
+	delete(group, "default/web-rev-2")
+	meta := apply.Object(snapshot, "metadata")
+	meta["name"] = "web-rev-3"
+	apply.Object(meta, "labels")["greyrelease.example.com/number"] = "3"
+	group["default/web-rev-3"] = snapshot
+	if r := ask(t, request, s.Now()); r.children["ConfigMap web-rev-3"] == nil {
+		t.Errorf("want web-rev-3 kept, got %s", r.body)
+	}
+}
