@@ -261,6 +261,43 @@ func TestRequestsGoWhereAnybodyIs(t *testing.T) {
 	}
 }
 
+// TestLateEndpointsOpenNoGate: endpoints that are seen late do not lead requests to
+// a version that waits for its approval.
+func TestLateEndpointsOpenNoGate(t *testing.T) {
+	m := routed(t, 4, RouterSwitch, true)
+	zero := int64(0)
+	m.wish.Settings.Batches = []Batch{{Percent: 100, Weight: &zero, Approval: true}}
+	m.target(2)
+	m.run(5 * time.Second)
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:4/4@100% 2:4/4")
+	f := m.facts()
+	f.Traffic.Endpoints = map[int64]int64{2: 4}
+	if next, _ := Next(m.record, &m.wish, f, m.now); next.Route.Of(1).Weight != 100 {
+		t.Errorf("want all requests at revision 1, got %v", next.Route)
+	}
+}
+
+// TestFailedVersionGetsNoMore: not even when nobody else serves.
+func TestFailedVersionGetsNoMore(t *testing.T) {
+	m := routed(t, 4, RouterWeights, true)
+	m.wish.Settings.Batches = []Batch{{Percent: 50, Approval: true}}
+	m.target(2)
+	m.run(5 * time.Second)
+	m.lag = time.Hour
+	m.wish.Command = m.record.Abort()
+	m.sync()
+	for _, weight := range []int64{50, 0} {
+		m.record.Route.Shares = []Share{{Revision: 1, Weight: 100 - weight}, {Revision: 2, Weight: weight}}
+		for i := range m.pods[1] {
+			m.pods[1][i] = m.now.Add(time.Minute)
+		}
+		next, _ := Next(m.record, &m.wish, m.facts(), m.now)
+		if next.Stage != RollingBack || next.Route.Of(2).Weight != weight {
+			t.Errorf("want revision 2 to keep %d%% on the way back, got %s and %v", weight, next.Stage, next.Route)
+		}
+	}
+}
+
 // TestWayBackInSteps: pods that come back one by one are not a write each, but the
 // last of them does not wait for one that never comes.
 func TestWayBackInSteps(t *testing.T) {
