@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -178,14 +179,14 @@ func TestRedact(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := `{"parent":{"metadata":{"name":"web","annotations":{"kubectl.kubernetes.io/last-applied-configuration":` + string(quoted) + `,"other":"kept"}},"spec":` + specOf("topsecret") + `},` +
-		`"children":{"ConfigMap.v1":{"web-rev-1":{"kind":"ConfigMap","metadata":{"name":"web-rev-1","labels":{"greyrelease.example.com/name":"web","greyrelease.example.com/revision":"` + content.Hash + `"}},"data":{"spec.json":` + string(quoted) + `}},` +
+		`"children":{"ConfigMap.v1":{"web-rev-1":{"kind":"ConfigMap","metadata":{"name":"web-rev-1","labels":{"greyrelease.example.com/name":"web","greyrelease.example.com/revision":"` + content.Hash + `"}},"data":{"spec.json":` + string(quoted) + `},"binaryData":{"x":"dG9wc2VjcmV0"}},` +
 		`"odd":{"kind":"ConfigMap","metadata":{"name":"odd"},"data":{"x":"topsecret"}}},` +
 		`"Deployment.apps/v1":{"d":{"kind":"Deployment","metadata":{"name":"web-` + content.Hash + `","managedFields":[{"manager":"m","fieldsV1":{"f:x":{}}}]},"spec":{"replicas":12345678901234567890,"template":` + template("othersecret") + `}}}}}`
 	text, renamed, err := r.redact([]byte(request))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, gone := range []string{"topsecret", "othersecret", content.Hash, "fieldsV1", "--token"} {
+	for _, gone := range []string{"topsecret", "dG9wc2VjcmV0", "othersecret", content.Hash, "fieldsV1", "--token"} {
 		if bytes.Contains(text, []byte(gone)) {
 			t.Errorf("want no %s, got %s", gone, text)
 		}
@@ -195,7 +196,7 @@ func TestRedact(t *testing.T) {
 			t.Errorf("want %s kept, got %s", kept, text)
 		}
 	}
-	if len(renamed) != 1 || slices.Collect(mapValues(renamed))[0] != content.Hash {
+	if len(renamed) != 1 || slices.Collect(maps.Values(renamed))[0] != content.Hash {
 		t.Errorf("want the revision %s with another name, got %v", content.Hash, renamed)
 	}
 	for name := range renamed {
@@ -208,16 +209,6 @@ func TestRedact(t *testing.T) {
 	}
 	if long := strings.Repeat("x", 1000); len(r.placeholder(long)) != len(long) {
 		t.Error("want a placeholder as long as what was there")
-	}
-}
-
-func mapValues(m map[string]string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for _, value := range m {
-			if !yield(value) {
-				return
-			}
-		}
 	}
 }
 
