@@ -26,7 +26,7 @@ type measuring struct {
 	releases map[string]map[moment]*measured
 	count    int
 	swept    time.Time
-	logged   time.Time
+	failing  seldom
 }
 
 // moment is a query as it is compared.
@@ -49,8 +49,6 @@ const (
 	// maxResults bounds the results of all releases together. One takes about 3 KB,
 	// so they take 12 MB.
 	maxResults = 4096
-	// logEvery is how often a Prometheus that gives no answers is worth a line.
-	logEvery = time.Minute
 )
 
 func newMeasuring(p *prometheus, concurrency int, clock func() time.Time, m *metrics, log *slog.Logger) *measuring {
@@ -142,9 +140,8 @@ func (m *measuring) note(release string, r *refusal) {
 	case outcomeNoData, outcomeNotOne, outcomeRefused, outcomeTooLarge, outcomeWarning:
 		return
 	}
-	if now := m.clock(); now.Sub(m.logged) >= logEvery {
-		m.logged = now
-		attributes := []any{"release", release, "outcome", r.outcome, "problem", r.text}
+	if others, may := m.failing.now(m.clock()); may {
+		attributes := []any{"release", release, "outcome", r.outcome, "problem", r.text, "others", others}
 		if r.cause != nil {
 			attributes = append(attributes, "error", oneLine(r.cause.Error()))
 		}
