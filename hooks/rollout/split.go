@@ -28,8 +28,12 @@ func (t *transition) split() map[int64]int64 {
 	}
 	out := t.divide(cur, share)
 	if r.Settings.Router != RouterWeights && share > 0 && len(out) > t.most() {
-		// A superseded version must leave before the target can enter.
+		// A superseded version must leave before the target can enter, or the target
+		// takes its place.
 		out = t.divide(cur, 0)
+		if len(out) > 1 && t.facts.serving(stable) > 0 && t.impatient() {
+			out = map[int64]int64{target: share, stable: 100 - share}
+		}
 	}
 	if len(out) > t.most() {
 		return cur
@@ -152,8 +156,8 @@ func (t *transition) forTarget(cur int64) int64 {
 	return min(cur, max(1, planned*serving/size))
 }
 
-// crowded tells whether a superseded version stands between the stable one and
-// the target, in a router that knows two.
+// crowded tells whether the target waits for a superseded version that stands
+// between it and the stable one, in a router that knows two.
 func (t *transition) crowded() bool {
 	r := t.r
 	if r.Settings.Router != RouterPair || r.backward() || r.Stable.Number == 0 {
@@ -161,7 +165,15 @@ func (t *transition) crowded() bool {
 	}
 	return slices.ContainsFunc(r.Route.shares(), func(s Share) bool {
 		return s.Weight > 0 && s.Revision != r.Target.Number && s.Revision != r.Stable.Number
-	})
+	}) && !t.impatient()
+}
+
+// impatient tells whether the stable version has had its time to take the requests
+// of a superseded one, in a router that knows two. One whose pods come and go can
+// never take them all, and the target may be what mends it.
+func (t *transition) impatient() bool {
+	r := t.r
+	return r.Settings.Router == RouterPair && t.over(r.Started, r.Settings.ProgressDeadlineSeconds)
 }
 
 // forFirst is the share of a target where no version has ever been out. One that

@@ -133,7 +133,9 @@ func (r *roads) checkRemoval(c *Cluster, s *Sync, w Write) error {
 	if entrance := c.ledTo(live, c.stored(live))[hash]; entrance != "" {
 		return fmt.Errorf("%s of %s while requests are to be led to it (%s)", w.Verb, w.Ref, entrance)
 	}
-	if left, ok := r.until[s.Parent.UID+hash]; ok && c.Since(left) < delay {
+	// A longer delay that somebody sets later brings no pods back.
+	by, _ := c.availableBy(live)
+	if left, ok := r.until[s.Parent.UID+hash]; ok && by[hash] > 0 && c.Since(left) < delay {
 		return fmt.Errorf("%s of %s %v after its last request, not %v", w.Verb, w.Ref, c.Since(left), delay)
 	}
 	return nil

@@ -38,15 +38,16 @@ type roads struct {
 	until   map[string]time.Time          // by uid and hash: when they last did
 	over    map[string]time.Time          // by uid and hash: since when a version has more requests than pods
 	last    map[string]float64            // by uid and hash: its share when it was looked at last
-	scaled  map[string]scale              // by uid: the replicas that the spec asks for
+	scaled  map[string]scale              // by uid: how many pods the spec asks for
 	written map[string]map[string]float64 // by uid: the weights as we wrote them last
 	stables map[string][2]int64           // by uid: the stable revision and the one before it
 }
 
-// scale is a number of replicas and since when it is asked for.
+// scale is how many pods the spec asks for, and how many of them requests are to get
+// along with, and since when.
 type scale struct {
-	replicas int64
-	since    time.Time
+	replicas, floor int64
+	since           time.Time
 }
 
 // outage is a share of requests for which nobody is there.
@@ -166,6 +167,11 @@ func (r *roads) judge(c *Cluster) error {
 		if o.Entrance == EntranceRoot && c.Since(o.since) <= time.Second {
 			continue // its endpoints follow its selector
 		}
+		if c.Metacontroller.mode == ServerSide && parent.Int("status", "stableRevision") == 0 && c.Since(o.since) <= follow {
+			// Without a lock an answer to an old record can take away the pods of a version
+			// that was replaced before any had been out.
+			continue
+		}
 		limit := reaction + c.Gateway.Program.Max + c.Gateway.Status.Max
 		for _, trouble := range []time.Time{c.lastLoss, c.lastHand, c.lastRouting} {
 			if trouble.After(o.base) {
@@ -248,8 +254,9 @@ func (c *Cluster) numberOf(parent *Object, hash string) string {
 func (r *roads) checkShares(c *Cluster, parent *Object) error {
 	routing := routingOf(c.lastValid(parent))
 	replicas := parent.Int("spec", "replicas")
-	if r.scaled[parent.UID].replicas != replicas {
-		r.scaled[parent.UID] = scale{replicas, c.clock.now}
+	least := limitsOf(parent, c.lastValid(parent)).floor
+	if s := r.scaled[parent.UID]; s.replicas != replicas || s.floor != least {
+		r.scaled[parent.UID] = scale{replicas, least, c.clock.now}
 	}
 	if !routing.routed || routing.keeps || replicas == 0 || c.troubled(c.clock.now) || c.hampered() {
 		maps.DeleteFunc(r.over, func(key string, _ time.Time) bool { return strings.HasPrefix(key, parent.UID) })
@@ -260,7 +267,6 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		return nil // Before a first version has been out, whatever serves is good.
 	}
 	stable := strconv.FormatInt(parent.Int("status", "stableRevision"), 10)
-	least := limitsOf(parent, c.lastValid(parent)).floor // requests are to get along with so many
 	flows := c.Flows(parent.Ref)
 	if apply.Field(parent.Tree, "spec", "traffic", "ingress") != nil || c.mute() {
 		// Nobody is told when proxies have followed.
@@ -286,7 +292,8 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 			r.over[key] = c.clock.now
 		}
 		// While pods are missing, each one that comes makes the others' share smaller,
-		// and so does a release of more pods; the weights follow. Without a lock an
+		// and so does a release of more pods, or one that is to get along with more of
+		// them; the weights follow. Without a lock an
 		// answer to an old record can take pods away for a moment.
 		limit := follow + c.Gateway.Program.Max + c.Gateway.Status.Max
 		locked := c.Metacontroller.mode != ServerSide
