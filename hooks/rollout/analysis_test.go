@@ -243,6 +243,22 @@ func TestASuccessBeforeABreakDoesNotCount(t *testing.T) {
 	m.until(Complete, 2*time.Minute)
 }
 
+// A batch without a soak waits for its metrics, and its pods come and go meanwhile.
+func TestPodsThatComeAndGoBeforeTheFirstMeasurement(t *testing.T) {
+	errors := errorRate()
+	errors.InitialDelaySeconds = 30
+	m := analysedModel(t, answers("0"), errors)
+	for range 9 {
+		m.run(15 * time.Second)
+		m.pods[2][0] = m.now.Add(3 * time.Second)
+	}
+	m.run(15 * time.Second)
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:8/8 2:2/2")
+	m.pods[2][0] = m.now.Add(3 * time.Second)
+	m.run(time.Second)
+	wantFailure(t, m, ReasonUnstable, "pods of revision 2 went missing 10 times in one soak")
+}
+
 func TestFailuresCountAcrossBreaksOfTheSoak(t *testing.T) {
 	errors := errorRate()
 	errors.FailureLimit = 1

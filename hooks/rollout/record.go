@@ -86,7 +86,7 @@ const (
 	// ReasonCrashLoop: a container of the target was restarted maxRestarts times and
 	// waits in CrashLoopBackOff.
 	ReasonCrashLoop Reason = "CrashLoop"
-	// ReasonUnstable: one soak was broken 10 times.
+	// ReasonUnstable: one soak, or wait for metrics, was broken 10 times.
 	ReasonUnstable Reason = "Unstable"
 	// ReasonApprovalTimeout: no approval came within approvalTimeoutSeconds.
 	ReasonApprovalTimeout Reason = "ApprovalTimeout"

@@ -80,10 +80,11 @@ func (t *transition) breakSoak() {
 	if g == nil || g.Since.IsZero() {
 		return
 	}
-	soaked := !t.now.Before(due(g.Since, t.step.SoakSeconds))
+	soaked := !t.now.Before(due(g.Since, t.step.SoakSeconds)) && t.r.analysed(t.step)
 	g.Since = time.Time{}
 	if soaked {
-		// Only the approval was missing, and that counts none.
+		// Only the approval was missing, and that counts none. Metrics are part of the
+		// soak: with an initial delay they may be all of it.
 		g.Shortfalls = 0
 		return
 	}
