@@ -427,3 +427,27 @@ func TestNoGateIsPassedByALostRecord(t *testing.T) {
 		t.Errorf("want the last gate below 2 pods reached, got %+v", p)
 	}
 }
+
+// A Deployment that shows fewer pods than the wave left it, decided under a record
+// from before that wave: an answer to a record in between may be about to raise it.
+func TestOldAnswersTakeRoom(t *testing.T) {
+	m := installed(t, 5)
+	m.wish.Settings.MaxSurge, m.wish.Settings.MaxUnavailable = Quantity{}, Quantity{Value: 1}
+	m.wish.Settings.BatchSize = 4
+	m.target(2)
+	m.asked[1], m.marked[1] = 4, 3
+	m.settle()
+	r := m.record
+	r.Target, r.Stage, r.Counter, r.Settings = m.rev[2], Rolling, 5, m.wish.Settings
+	r.Wave = &Wave{Replicas: 5, Floor: 4, Ceiling: 5, Began: 5, Asks: []Ask{{Revision: 1, Ask: 5, Goal: 1}, {Revision: 2, Goal: 4}}}
+	m.target(3)
+	next, _ := Next(r, &m.wish, m.facts(), m.now)
+	if a := next.Wave.of(3); a.Ask != 0 || next.Wave.Confirm != next.Counter {
+		t.Errorf("want no pod of revision 3 until revision 1 confirms, got %d, confirmed by %d of %d", a.Ask, next.Wave.Confirm, next.Counter)
+	}
+	m.record = next
+	m.until(Complete, time.Minute)
+	if m.most > 5 || m.lowest < 4 {
+		t.Errorf("want 4 to 5 pods, got %d to %d", m.lowest, m.most)
+	}
+}

@@ -92,15 +92,17 @@ func (t *transition) nextWave() *Wave {
 	}
 	if o := t.observed; o != nil && o.Wave != nil {
 		for _, a := range o.Wave.Asks {
-			if !a.shrinks() {
-				// It may have been asked for by an answer to an older request.
+			if d := t.facts.of(a.Revision); !a.shrinks() || d != nil && d.Asked > 0 && d.Counter < o.Wave.Began {
+				// It may have been asked for by an answer to an older request, or is yet
+				// to be by one to an older record.
 				cur[a.Revision] = max(cur[a.Revision], a.Ask)
 			}
 		}
 	}
 	w := newWave(t.r.parts(), t.goals(), t.told, cur, t.facts, t.replicas, t.r.Settings)
+	w.Began = t.r.Counter + 1 // of the record that is being written
 	if t.inDoubt(cur) {
-		w.Confirm = t.r.Counter + 1 // of the record that is being written
+		w.Confirm = w.Began
 	}
 	return w
 }

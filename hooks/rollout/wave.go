@@ -24,6 +24,9 @@ type Wave struct {
 	// Closed lets a wave shrink the other side although its own side is not full:
 	// nothing became available for quietSeconds.
 	Closed bool `json:"closed,omitempty"`
+	// Began is the counter of the record that began it. A Deployment that was decided
+	// under an older one may still be written by an answer to that.
+	Began int64 `json:"began,omitempty"`
 	// Confirm, if not 0, is the counter of the record that began this wave: under
 	// the wave before, a revision may have been asked for other than a cache shows.
 	// Available pods are taken down only once every Deployment says that it was
