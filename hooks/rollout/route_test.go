@@ -383,3 +383,32 @@ func TestFirstVersionIsReplacedUnderASwitch(t *testing.T) {
 	m.run(time.Minute)
 	wantLine(t, m, "Complete target=2.1 stable=2 2:3/3@100%")
 }
+
+// The stable version is one pod short for ever, so that it can never take the
+// requests of a superseded one. Where a router knows two versions, the target takes
+// the superseded one's place after the deadline.
+func TestTargetTakesThePlaceOfASupersededVersion(t *testing.T) {
+	for _, keep := range []bool{true, false} {
+		m := routed(t, 3, RouterPair, keep)
+		m.wish.Settings.ProgressDeadlineSeconds = 60
+		m.wish.Settings.Batches = []Batch{{Pods: 1, Approval: true}}
+		m.target(2)
+		m.run(20 * time.Second)
+		if m.route.Of(2).Weight == 0 {
+			t.Fatalf("want requests at revision 2, got %s", m.line())
+		}
+		m.pods[1][0], m.ready[1] = time.Time{}, -1
+		if keep {
+			m.pods[1][1] = time.Time{}
+		}
+		m.target(3)
+		m.run(59 * time.Second)
+		if m.route.Of(3).Weight != 0 || m.route.Of(2).Weight == 0 {
+			t.Errorf("want the superseded version to keep its requests for the time of the deadline, got %s", m.line())
+		}
+		m.run(30 * time.Second)
+		if m.route.Of(3).Weight == 0 || m.route.Of(2).Weight != 0 {
+			t.Errorf("want the target in the place of the superseded version, got %s", m.line())
+		}
+	}
+}
