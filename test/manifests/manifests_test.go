@@ -32,6 +32,7 @@ type compositeController struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
 		GenerateSelector bool     `json:"generateSelector"`
+		ResyncPeriod     int32    `json:"resyncPeriodSeconds"`
 		ParentResource   resource `json:"parentResource"`
 		ChildResources   []struct {
 			resource       `json:",inline"`
@@ -171,6 +172,9 @@ func TestAM01_AM10_Registration(t *testing.T) {
 	}
 	if !spec.GenerateSelector {
 		t.Error("want generateSelector, got none: every ConfigMap of a namespace could be adopted and deleted")
+	}
+	if spec.ResyncPeriod < 60 || spec.ResyncPeriod > 300 {
+		t.Errorf("want a release asked for every few minutes, got every %d s: after an outage of the service Metacontroller waits up to 1000 s", spec.ResyncPeriod)
 	}
 	if want := (resource{greyrelease.APIVersion, greyrelease.Resource}); spec.ParentResource != want {
 		t.Errorf("want the parent %v, got %v", want, spec.ParentResource)
