@@ -37,6 +37,7 @@ type gated struct {
 	share    float64        // and as a share of the replicas then
 	promoted map[int64]bool // gates that a command opened, by size
 	free     bool           // no gates: first install, rollbackTo, promote @all, promotion
+	plan     string         // the batches, by the last answer that knew the record
 
 	as       string // its attempt
 	since    int64  // the parent's version when that was first seen
@@ -51,7 +52,7 @@ type gated struct {
 const breaks = 2 * time.Second
 
 // attempts are how a message names the attempt that is running.
-var attempts = regexp.MustCompile(`(?:promote|abort|retry) (\d+)\.(\d+)`)
+var attempts = regexp.MustCompile(`command='(?:promote|abort|retry) (\d+)\.(\d+)`)
 
 func (g *gates) check(c *Cluster, s *Sync) error {
 	if !judged(s) {
@@ -98,7 +99,7 @@ func (r *gated) follow(s *Sync) {
 	}
 	if target != r.target || attempt != r.attempt && r.attempt != 0 {
 		*r = gated{
-			target: target, pinned: r.pinned, going: r.going, goingAt: r.goingAt, unnoted: r.unnoted,
+			target: target, plan: r.plan, pinned: r.pinned, going: r.going, goingAt: r.goingAt, unnoted: r.unnoted,
 			failed: r.failed, since: r.since, as: r.as, content: r.content, pin: r.pin, forgiven: r.forgiven,
 		}
 		// An answer can still be one to a pin that is gone by now.
@@ -114,6 +115,13 @@ func (r *gated) follow(s *Sync) {
 		}
 	} else if target != r.going {
 		r.going = 0
+	}
+	if plan := fmt.Sprint(planOf(s.Parent)); !strings.Contains(message, "is made again from what runs") {
+		r.plan = plan
+	} else if plan != r.plan {
+		// The record is lost and the plan edited at once: how far the pods are says
+		// nothing about the gates of a plan that they did not go by.
+		r.free = true
 	}
 	pin := s.Parent.Int("spec", "rollbackTo")
 	if pin != 0 {

@@ -267,6 +267,10 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		return nil // Before a first version has been out, whatever serves is good.
 	}
 	stable := strconv.FormatInt(parent.Int("status", "stableRevision"), 10)
+	serves := map[string]int64{}
+	for hash, n := range by {
+		serves[c.numberOf(parent, hash)] += n
+	}
 	flows := c.Flows(parent.Ref)
 	if apply.Field(parent.Tree, "spec", "traffic", "ingress") != nil || c.mute() {
 		// Nobody is told when proxies have followed.
@@ -285,7 +289,7 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 			delete(r.over, key)
 			continue
 		}
-		if _, over := r.over[key]; !over && f.Percent <= before && c.numberOf(parent, hash) == stable {
+		if _, over := r.over[key]; !over && f.Percent <= before && (c.numberOf(parent, hash) == stable || serves[stable] == 0) {
 			continue // No version that failed or was superseded is given more to relieve it.
 		}
 		if _, known := r.over[key]; !known {

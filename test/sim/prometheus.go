@@ -136,11 +136,12 @@ func (m measured) good(a Answered) (success, failure bool) {
 	return v >= m.min && v <= m.max, v < m.min || v > m.max
 }
 
-// passed tells whether each metric of a spec has had a success since an instant.
+// passed tells whether each metric of a spec has had a success since an instant. Two
+// batches that begin in one second are measured at one instant, with one answer.
 func (p *Prometheus) passed(parent *Object, version string, since, now time.Time) bool {
 	for _, m := range metricsOf(parent) {
 		found := false
-		for i := len(p.Log) - 1; i >= 0 && !found && !p.Log[i].Ready.Before(since); i-- {
+		for i := len(p.Log) - 1; i >= 0 && !found && !p.Log[i].Ready.Before(since.Truncate(time.Second)); i-- {
 			a := p.Log[i]
 			success, _ := m.good(a)
 			found = success && m.about(a, version) && !a.Time.Before(since.Truncate(time.Second)) && !now.Before(a.Ready)

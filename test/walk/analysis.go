@@ -85,7 +85,7 @@ func (w *world) another() error {
 
 // analysisMoves are what happens to metrics, beside all else.
 var analysisMoves = append([]move{
-	{90, (*world).another},
+	{90, (*world).another}, {30, func(w *world) error { return w.edit(map[string]any{"targetVersion": w.version()}) }},
 	{10, func(w *world) error { w.mood = w.r.IntN(4); return nil }},
 	{6, func(w *world) error { return w.respec(w.analysis) }},
 	{4, func(w *world) error { w.prometheus.Forget(); return nil }},
