@@ -19,6 +19,8 @@
 //   - A status is a report of what is seen, and what is seen in passing is chance: of the
 //     statuses written between two steps of a story the last one counts, that at rest,
 //     and none if the object is gone by then.
+//   - Errors of several children that one event reports are sorted: they come in the
+//     order of a Go map.
 //   - A story that differs is told again by both, and is different only if no telling
 //     of the one was ever like one of the other.
 package main

@@ -156,5 +156,17 @@ func eventText(object map[string]any, namespace string) string {
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		text += fmt.Sprintf("%s %v, ", name, kept[name])
 	}
-	return neutral(text+fmt.Sprintf("%v %v: %v", object["type"], object["reason"], object["message"]), namespace)
+	return neutral(text+fmt.Sprintf("%v %v: %v", object["type"], object["reason"], inOrder(fmt.Sprint(object["message"]))), namespace)
+}
+
+// inOrder sorts the errors at the end of a message, which come in the order of a Go
+// map. A comma within an error cuts it as well, which is the same on both sides.
+func inOrder(message string) string {
+	before, list, found := strings.Cut(message, ": [")
+	if !found || !strings.HasSuffix(list, "]") {
+		return message
+	}
+	parts := strings.Split(strings.TrimSuffix(list, "]"), ", ")
+	slices.Sort(parts)
+	return before + ": [" + strings.Join(parts, ", ") + "]"
 }

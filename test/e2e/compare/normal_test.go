@@ -140,3 +140,17 @@ func TestNamesOfStories(t *testing.T) {
 		t.Error("want an error if there is no such story")
 	}
 }
+
+func TestErrorsOfOneEvent(t *testing.T) {
+	event := func(message string) string {
+		return eventText(map[string]any{"type": "Warning", "reason": "SyncError", "message": message}, "ns")
+	}
+	if a, b := event("can't reconcile: [a is bad, b, or c, is worse]"), event("can't reconcile: [b, or c, is worse, a is bad]"); a != b {
+		t.Errorf("want errors in any order to be the same, got %q and %q", a, b)
+	}
+	for _, other := range []string{"can't reconcile: [a is bad]", "can't reconcile: a is bad, b, or c, is worse", "can't delete: [a is bad, b, or c, is worse]"} {
+		if event("can't reconcile: [a is bad, b, or c, is worse]") == event(other) {
+			t.Errorf("want %q to differ", other)
+		}
+	}
+}
