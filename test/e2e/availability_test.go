@@ -5,122 +5,66 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"greyrelease.example.com/hooks/greyrelease"
 	"greyrelease.example.com/test/debian"
 	"greyrelease.example.com/test/e2e/binaries"
-	"greyrelease.example.com/test/e2e/cluster"
 	"greyrelease.example.com/test/e2e/haproxy"
+	"greyrelease.example.com/test/e2e/replicas"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// replicas are processes of the service behind a proxy that stands for its Service: it
-// sends each call to another one, and follows what is ready as endpoints do.
-type replicas struct {
+// shared is a story whose calls are answered by several replicas of the service.
+type shared struct {
 	*story
-	proxy    *haproxy.Proxy
-	port     int
-	programs map[string]*cluster.Program // by address
-	flags    []string
+	set *replicas.Set
 }
 
 // share puts replicas in the place of the one service, until the story ends.
-func share(s *story, flags ...string) *replicas {
+func share(s *story, flags ...string) *shared {
 	s.Helper()
 	cache, err := debian.Cache()
 	s.must(err)
 	program, err := haproxy.Find(s.ctx, cache, os.Stderr)
 	s.must(err)
-	dir, err := os.MkdirTemp("", "hooks-") // short, for the sockets of the proxy
-	s.must(err)
-	_, port, _ := strings.Cut(plane.ServiceAddress(), ":")
-	r := &replicas{story: s, programs: map[string]*cluster.Program{}, flags: flags}
-	r.port, err = strconv.Atoi(port)
+	_, text, _ := strings.Cut(plane.ServiceAddress(), ":")
+	port, err := strconv.Atoi(text)
 	s.must(err)
 	plane.End("greyrelease", false)
-	r.proxy, err = haproxy.Start(s.ctx, program, dir, r.config())
+	set, err := replicas.Start(s.ctx, replicas.Options{Proxy: program, Port: port, Dir: plane.Dir, Flags: flags})
 	s.Cleanup(func() {
-		for _, p := range r.programs {
-			p.Kill()
-		}
-		if r.proxy != nil {
-			r.proxy.Stop()
+		if set != nil {
+			if err := set.Stop(); err != nil {
+				s.Error(err)
+			}
 		}
 		if err := plane.StartService(context.Background()); err != nil {
 			s.Error(err)
 		}
-		if s.Failed() {
-			s.Logf("log of haproxy is in %s", dir)
-			return
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			s.Error(err)
-		}
 	})
 	s.must(err)
-	return r
+	return &shared{s, set}
 }
 
-// config has the replicas that are to get calls.
-func (r *replicas) config(without ...string) haproxy.Config {
-	var addresses []string
-	for address := range r.programs {
-		if !slices.Contains(without, address) {
-			addresses = append(addresses, address)
-		}
-	}
-	slices.Sort(addresses)
-	return haproxy.Config{
-		Frontends: []haproxy.Frontend{{Port: r.port, Rules: []haproxy.Rule{{Weights: []haproxy.Weight{{Service: "hook", Weight: 1}}}}}},
-		Services:  map[string][]string{"hook": addresses},
-	}
-}
-
-// add starts a replica, and lets calls come to it once it is ready. It goes on for ten
-// seconds after it was told to end: on a busy machine a proxy takes some to follow.
-func (r *replicas) add(program string) string {
+func (r *shared) add(program string) string {
 	r.Helper()
-	port, err := haproxy.FreePort()
+	address, err := r.set.Add(r.ctx, program)
 	r.must(err)
-	address := fmt.Sprintf("127.0.0.1:%d", port)
-	p, err := cluster.StartProgram("greyrelease", program, filepath.Join(plane.Dir, fmt.Sprintf("greyrelease-%d.log", port)),
-		append([]string{"--listen=" + address, "--metrics-listen=", "--drain-delay=10s"}, r.flags...)...)
-	r.must(err)
-	r.programs[address] = p
-	r.eventually("a replica ready", func() (bool, string) {
-		response, err := http.Get("http://" + address + "/readyz")
-		if err != nil {
-			return false, err.Error()
-		}
-		defer response.Body.Close()
-		return response.StatusCode == http.StatusOK, response.Status
-	})
-	r.must(r.proxy.Apply(r.ctx, r.config()))
 	return address
 }
 
-// remove ends a replica as Kubernetes does: it is told, endpoints follow a moment
-// later, and it ends when it has finished.
-func (r *replicas) remove(address string) {
+func (r *shared) remove(address string) {
 	r.Helper()
-	p := r.programs[address]
-	r.must(syscall.Kill(p.Pid(), syscall.SIGTERM))
-	time.Sleep(300 * time.Millisecond)
-	r.must(r.proxy.Apply(r.ctx, r.config(address)))
-	r.eventually("the end of a replica", func() (bool, string) { return !p.Alive(), "it runs" })
-	delete(r.programs, address)
+	r.must(r.set.Remove(r.ctx, address))
 }
 
 // TestUpgradeOfTheService replaces replicas of the service one by one, by another
@@ -191,7 +135,7 @@ func TestUpgradeOfTheService(t *testing.T) {
 	if flags == nil {
 		return
 	}
-	for address := range r.programs {
+	for _, address := range r.set.Addresses() {
 		r.remove(address)
 	}
 	files, err := filepath.Glob(filepath.Join(recordings, "*"))

@@ -134,7 +134,7 @@ func (s *story) sampled(n int) {
 			}
 			got := 0
 			for i := range pods.Items {
-				if ready(&pods.Items[i]) {
+				if cluster.Ready(&pods.Items[i]) {
 					got++
 				}
 			}

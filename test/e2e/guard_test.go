@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"greyrelease.example.com/hooks/greyrelease"
+	"greyrelease.example.com/test/e2e/cluster"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -196,24 +197,12 @@ func (g *guard) seePod(p *corev1.Pod) {
 	if !known && p.Labels[greyrelease.LabelName] == g.release {
 		g.created[version]++
 	}
-	is := pod{version, ready(p), was.ends}
+	is := pod{version, cluster.Ready(p), was.ends}
 	if p.DeletionTimestamp != nil && was.ends.IsZero() && p.Annotations["test/end"] == "slow" {
 		is.ends = p.DeletionTimestamp.Time
 	}
 	g.pods[p.UID] = is
 	g.check("pod " + p.Name + " changed")
-}
-
-func ready(p *corev1.Pod) bool {
-	if p.DeletionTimestamp != nil {
-		return false
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 func (g *guard) losePod(p *corev1.Pod) {

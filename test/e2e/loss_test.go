@@ -190,7 +190,7 @@ func TestOneAppTwoReleases(t *testing.T) {
 		s.must(err)
 		n := 0
 		for i := range list.Items {
-			if ready(&list.Items[i]) {
+			if cluster.Ready(&list.Items[i]) {
 				n++
 			}
 		}

@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"greyrelease.example.com/test/debian"
@@ -52,6 +54,8 @@ type Options struct {
 	// ServiceFlags are further flags of the service. Where one is given twice, the last
 	// counts.
 	ServiceFlags []string
+	// Service is the path of a service; "" for that of Root.
+	Service string
 	// Apply is the apply strategy that Metacontroller starts with.
 	Apply string
 	// Metacontroller is the path of a Metacontroller; "" for the double.
@@ -69,13 +73,16 @@ type Options struct {
 	Progress io.Writer
 }
 
-// Cluster is a running control plane.
+// Cluster is a running control plane. Its programs can be ended and started by several
+// goroutines, each program by one at a time.
 type Cluster struct {
 	Options
 	Programs binaries.Set
 
-	ports   ports
-	tokens  map[string]string
+	ports  ports
+	tokens map[string]string
+
+	mu      sync.Mutex
 	running map[string]*process
 }
 
@@ -100,7 +107,7 @@ func (c *Cluster) boot(ctx context.Context) error {
 		run  func(context.Context) error
 	}{
 		{"write credentials", c.writeCredentials},
-		{"start etcd", c.startEtcd},
+		{"start etcd", c.StartEtcd},
 		{"start kube-apiserver", c.StartAPIServer},
 		{"start controllers", c.startControllers},
 		{"create nodes", c.createNodes},
@@ -128,9 +135,11 @@ func (c *Cluster) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Programs["greyrelease"] = filepath.Join(c.Dir, "greyrelease")
-	if err := binaries.Build(ctx, c.Root, "./server", c.Programs["greyrelease"]); err != nil {
-		return err
+	if c.Programs["greyrelease"] = c.Service; c.Service == "" {
+		c.Programs["greyrelease"] = filepath.Join(c.Dir, "greyrelease")
+		if err := binaries.Build(ctx, c.Root, "./server", c.Programs["greyrelease"]); err != nil {
+			return err
+		}
 	}
 	if c.Metacontroller != "" {
 		c.Programs["metacontroller"] = c.Metacontroller
@@ -171,6 +180,9 @@ func (c *Cluster) MetricsURL() string {
 	return fmt.Sprintf("http://127.0.0.1:%d/metrics", c.ports.metrics)
 }
 
+// APIServerAddress is where the API server listens.
+func (c *Cluster) APIServerAddress() string { return fmt.Sprintf("127.0.0.1:%d", c.ports.apiserver) }
+
 func (c *Cluster) server() string          { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiserver) }
 func (c *Cluster) file(name string) string { return filepath.Join(c.Dir, name) }
 
@@ -185,6 +197,8 @@ func (c *Cluster) runAs(name, program string, args ...string) error {
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.running[name] = p
 	if c.Detached {
 		return c.note()
@@ -194,11 +208,13 @@ func (c *Cluster) runAs(name, program string, args ...string) error {
 
 // End ends a program, at once or after asking it to.
 func (c *Cluster) End(name string, atOnce bool) {
+	c.mu.Lock()
 	p := c.running[name]
+	delete(c.running, name)
+	c.mu.Unlock()
 	if p == nil {
 		return
 	}
-	delete(c.running, name)
 	if atOnce {
 		p.kill()
 		return
@@ -208,10 +224,25 @@ func (c *Cluster) End(name string, atOnce bool) {
 
 // Pid is the process id of a program, 0 if it does not run.
 func (c *Cluster) Pid(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if p := c.running[name]; p != nil && p.alive() {
 		return p.cmd.Process.Pid
 	}
 	return 0
+}
+
+// Signal sends a signal to a program that runs: one that is stopped by SIGSTOP keeps its
+// connections, as one does that the network has left.
+func (c *Cluster) Signal(name string, signal syscall.Signal) error {
+	pid := c.Pid(name)
+	if pid == 0 {
+		return fmt.Errorf("cannot signal %s: it does not run", name)
+	}
+	if err := syscall.Kill(-pid, signal); err != nil {
+		return fmt.Errorf("cannot signal %s: %w", name, err)
+	}
+	return nil
 }
 
 // order is that in which programs are stopped: writers first.
@@ -226,6 +257,8 @@ func (c *Cluster) Stop() {
 
 // Dead lists the programs that ended by themselves.
 func (c *Cluster) Dead() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var names []string
 	for name, p := range c.running {
 		if !p.alive() {

@@ -86,15 +86,24 @@ func (c *Cluster) writeCredentials(context.Context) error {
 			return fmt.Errorf("cannot write %s: %w", name, err)
 		}
 	}
-	for user, token := range c.tokens {
-		config := clientcmdapi.NewConfig()
-		config.Clusters["greyrelease"] = &clientcmdapi.Cluster{Server: c.server(), InsecureSkipTLSVerify: true}
-		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token}
-		config.Contexts["greyrelease"] = &clientcmdapi.Context{Cluster: "greyrelease", AuthInfo: user}
-		config.CurrentContext = "greyrelease"
-		if err := clientcmd.WriteToFile(*config, c.Kubeconfig(user)); err != nil {
-			return fmt.Errorf("cannot write kubeconfig: %w", err)
+	for user := range c.tokens {
+		if err := c.Route(user, c.server()); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// Route writes the kubeconfig of a user, whose programs find the API server under an
+// address from their next start on.
+func (c *Cluster) Route(user, server string) error {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["greyrelease"] = &clientcmdapi.Cluster{Server: server, InsecureSkipTLSVerify: true}
+	config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: c.tokens[user]}
+	config.Contexts["greyrelease"] = &clientcmdapi.Context{Cluster: "greyrelease", AuthInfo: user}
+	config.CurrentContext = "greyrelease"
+	if err := clientcmd.WriteToFile(*config, c.Kubeconfig(user)); err != nil {
+		return fmt.Errorf("cannot write kubeconfig: %w", err)
 	}
 	return nil
 }
@@ -108,7 +117,8 @@ func (c *Cluster) group(user string) string {
 	return "system:masters"
 }
 
-func (c *Cluster) startEtcd(context.Context) error {
+// StartEtcd starts etcd on what it has stored so far.
+func (c *Cluster) StartEtcd(context.Context) error {
 	client := fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcd)
 	peer := fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcdPeer)
 	return c.run("etcd",
@@ -146,21 +156,37 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	})
 }
 
+// Controllers are the programs that StartController starts.
+var Controllers = []string{"kube-controller-manager", "kube-scheduler", "kwok"}
+
 func (c *Cluster) startControllers(context.Context) error {
+	var errs []error
+	for _, name := range Controllers {
+		errs = append(errs, c.StartController(name))
+	}
+	return errors.Join(errs...)
+}
+
+// StartController starts one of Controllers.
+func (c *Cluster) StartController(name string) error {
 	kubeconfig := "--kubeconfig=" + c.Kubeconfig(controllers)
-	return errors.Join(
-		c.run("kube-controller-manager", kubeconfig,
+	switch name {
+	case "kube-controller-manager":
+		return c.run(name, kubeconfig,
 			"--service-account-private-key-file="+c.file("sa.key"), "--use-service-account-credentials=false",
 			"--leader-elect=false", "--secure-port=0", "--kube-api-qps=300", "--kube-api-burst=600",
 			// A starved machine must not look like a lost node.
 			"--node-monitor-grace-period=1h",
-			"--horizontal-pod-autoscaler-sync-period=2s"),
-		c.run("kube-scheduler", kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=300", "--kube-api-burst=600"),
-		c.run("kwok", kubeconfig,
+			"--horizontal-pod-autoscaler-sync-period=2s")
+	case "kube-scheduler":
+		return c.run(name, kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=300", "--kube-api-burst=600")
+	case "kwok":
+		return c.run(name, kubeconfig,
 			"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
 			"--config="+c.file("stages.yaml"), "--node-lease-duration-seconds=40",
-			fmt.Sprintf("--server-address=127.0.0.1:%d", c.ports.kwok)),
-	)
+			fmt.Sprintf("--server-address=127.0.0.1:%d", c.ports.kwok))
+	}
+	return fmt.Errorf("cannot start %s: it is no controller", name)
 }
 
 // createNodes creates three nodes and waits until pods can be scheduled there.
