@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"sort"
@@ -30,7 +31,31 @@ func (c *Cluster) Writes(user, namespace string) ([]Write, error) {
 
 // AllWrites returns the writes of everybody in a namespace so far, in order.
 func (c *Cluster) AllWrites(namespace string) ([]Write, error) {
-	text, err := os.ReadFile(c.file("audit.log"))
+	return c.Audit(namespace).More()
+}
+
+// Audit reads the audit log piece by piece.
+type Audit struct {
+	path, namespace string
+	read            int64
+}
+
+// Audit begins to read the audit log of a namespace.
+func (c *Cluster) Audit(namespace string) *Audit {
+	return &Audit{path: c.file("audit.log"), namespace: namespace}
+}
+
+// More returns the writes since the last time.
+func (a *Audit) More() ([]Write, error) {
+	file, err := os.Open(a.path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read audit log: %w", err)
+	}
+	defer file.Close()
+	if _, err := file.Seek(a.read, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("cannot read audit log: %w", err)
+	}
+	text, err := io.ReadAll(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read audit log: %w", err)
 	}
@@ -39,6 +64,7 @@ func (c *Cluster) AllWrites(namespace string) ([]Write, error) {
 		if !bytes.HasSuffix(line, []byte("\n")) { // still being written
 			break
 		}
+		a.read += int64(len(line))
 		var e struct {
 			Verb      string
 			UserAgent string
@@ -50,12 +76,12 @@ func (c *Cluster) AllWrites(namespace string) ([]Write, error) {
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("cannot read audit log: %w", err)
 		}
-		if e.ObjectRef.Namespace != namespace {
+		if e.ObjectRef.Namespace != a.namespace {
 			continue
 		}
 		writes = append(writes, Write{
 			User: e.User.Username, Verb: e.Verb,
-			Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource, Namespace: namespace, Name: e.ObjectRef.Name,
+			Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource, Namespace: a.namespace, Name: e.ObjectRef.Name,
 			Agent: agent(e.UserAgent), Code: e.Status.Code, At: e.At,
 		})
 	}

@@ -255,6 +255,14 @@ func (c *Cluster) Stop() {
 	}
 }
 
+// Ended tells whether a program has ended by itself.
+func (c *Cluster) Ended(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.running[name]
+	return p != nil && !p.alive()
+}
+
 // Dead lists the programs that ended by themselves.
 func (c *Cluster) Dead() []string {
 	c.mu.Lock()
