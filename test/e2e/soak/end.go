@@ -116,22 +116,22 @@ func (s *state) wrong(want outcome) string {
 // serving is the version that must have all pods.
 func (s *state) serving(want outcome) (version, wrong string) {
 	st := s.release.Status
-	switch st.Phase {
-	case greyrelease.PhaseHealthy:
+	if st.Phase == greyrelease.PhaseHealthy {
 		if !want.healthy {
 			return "", fmt.Sprintf("want %s rolled back, got Healthy: %s", want.version, st.Message)
 		}
 		return want.version, ""
-	case greyrelease.PhaseRolledBack:
-		if !want.rolledBack {
-			return "", fmt.Sprintf("want %s out, got RolledBack: %s", want.version, st.Message)
-		}
-		if st.StableVersion == want.version || !slices.Contains(want.completed, st.StableVersion) {
-			return "", fmt.Sprintf("want to be back at one of %v, got %s", want.completed, st.StableVersion)
-		}
-		return st.StableVersion, ""
 	}
-	return "", fmt.Sprintf("want an end, got %s: %s", st.Phase, st.Message)
+	if st.Phase != greyrelease.PhaseRolledBack {
+		return "", fmt.Sprintf("want an end, got %s: %s", st.Phase, st.Message)
+	}
+	if !want.rolledBack {
+		return "", fmt.Sprintf("want %s out, got RolledBack: %s", want.version, st.Message)
+	}
+	if st.StableVersion == want.version || !slices.Contains(want.completed, st.StableVersion) {
+		return "", fmt.Sprintf("want to be back at one of %v, got %s", want.completed, st.StableVersion)
+	}
+	return st.StableVersion, ""
 }
 
 // wrongDeployments: one has all pods, and each has exactly one ReplicaSet: a second one is

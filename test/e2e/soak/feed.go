@@ -142,12 +142,12 @@ func (f *feed) watch(ctx context.Context, resource schema.GroupVersionResource, 
 			pause(ctx, 200*time.Millisecond)
 			continue
 		}
-		expired := false
-		version, expired = f.take(w, resource, version)
+		last, expired := f.take(w, resource, version)
 		w.Stop()
 		if expired {
 			return
 		}
+		version = last
 	}
 }
 

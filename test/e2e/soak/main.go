@@ -82,6 +82,7 @@ type soak struct {
 	users []*user
 	gate  gate
 	audit *cluster.Audit
+	feed  *feed
 	dir   string
 	stop  context.CancelFunc
 
@@ -152,6 +153,7 @@ func prepare(ctx context.Context, o options, plane *cluster.Cluster, dir string)
 		client: client, dynamic: dyn, namespace: namespace, journal: journal, counter: &tally{n: map[string]int{}},
 		book: newBook(o.apply == cluster.ServerSideApply, s.breach),
 	}
+	s.feed = s.newFeed()
 	s.plant = &plant{Cluster: plane, client: client, book: s.book, journal: journal, counter: s.counter, busy: map[string]bool{}}
 	plane.End("metacontroller", false)
 	if s.plant.link, err = newLink(plane.APIServerAddress()); err != nil {
@@ -211,7 +213,7 @@ func (s *soak) endure(ctx context.Context) error {
 		stopWatching()
 		watchers.Wait()
 	}()
-	watchers.Go(func() { s.follow().run(watching) })
+	watchers.Go(func() { s.feed.run(watching) })
 	watchers.Go(func() { s.accept(watching) })
 	watchers.Go(func() { s.plant.mind(watching, s.goneReplica) })
 	watchers.Go(func() { s.sample(watching) })
@@ -260,7 +262,7 @@ func (s *soak) fail(err error) {
 	s.stop()
 }
 
-func (s *soak) follow() *feed {
+func (s *soak) newFeed() *feed {
 	return &feed{
 		client: s.dynamic, namespace: namespace,
 		see: func(c change) {

@@ -32,6 +32,7 @@ func (s *soak) rest(ctx context.Context) {
 	if len(wrong) == 0 {
 		s.idle(ctx)
 		s.poke(ctx)
+		s.restart(ctx)
 	}
 	s.countWrites()
 	s.checkService(ctx)
@@ -110,6 +111,24 @@ func (s *soak) poke(ctx context.Context) {
 	pause(ctx, 4*time.Second)
 	if writes := s.countWrites(); len(writes) > 0 {
 		s.breach(breach{time.Now(), "all", ruleIdle, fmt.Sprintf("want no write after a poke, got %v", writes)})
+	}
+}
+
+// restart starts Metacontroller anew, which has it look at everything: that writes nothing.
+func (s *soak) restart(ctx context.Context) {
+	s.countWrites()
+	for !s.plant.take("metacontroller") {
+		pause(ctx, 10*time.Millisecond) // somebody looks whether it runs
+	}
+	s.plant.End("metacontroller", false)
+	err := s.plant.StartMetacontroller(ctx)
+	s.plant.release("metacontroller")
+	if err != nil {
+		s.journal.say("cannot start Metacontroller: %v", err)
+	}
+	pause(ctx, 10*time.Second)
+	if writes := s.countWrites(); len(writes) > 0 {
+		s.breach(breach{time.Now(), "all", ruleIdle, fmt.Sprintf("want no write after a restart of Metacontroller, got %v", writes)})
 	}
 }
 

@@ -62,7 +62,9 @@ func (b *book) seePod(now time.Time, o *corev1.Pod, gone bool) {
 		}
 		r.created[is.revision]++
 		b.counts.pods++
-	} else if !r.taken[o.UID] {
+	} else if r.taken[o.UID] {
+		r.held = false
+	} else {
 		b.seeLoss(now, r, was, is)
 	}
 	if gone {

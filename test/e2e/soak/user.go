@@ -88,8 +88,6 @@ type outcome struct {
 	healthy, rolledBack bool
 	// completed are those that were out once: only to them is there a way back.
 	completed []string
-	// incomplete are snapshots that a hand has deleted.
-	deleted []string
 }
 
 func (u *user) outcome() outcome {
