@@ -14,8 +14,10 @@ FUZZTIME ?= 60s
 # The image in bin/install.yaml.
 IMAGE    ?= greyrelease:$(VERSION)
 INSTALL  ?= bin/install.yaml
+# How long make soak goes on.
+FOR      ?= 1h
 
-.PHONY: help build verify-build sbom generate manifests check test e2e control-plane cluster cluster-down demo fmt lint fuzz tidy format vet generated race
+.PHONY: help build verify-build sbom generate manifests check test e2e soak control-plane cluster cluster-down demo fmt lint fuzz tidy format vet generated race
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -58,6 +60,10 @@ test: ## Run all tests of the product, the service over HTTP included
 e2e: control-plane ## Tell the stories on a real control plane, in both apply strategies; METACONTROLLER=/path to use the original
 	cd test/e2e && go test -count=1 ./haproxy && go test -count=1 -timeout 60m -parallel 4
 	cd test/e2e && go test -count=1 -timeout 60m -parallel 4 -apply server-side-apply
+
+# The exit code is 1 if a promise was broken.
+soak: control-plane ## Run releases with users and trouble on a real control plane for FOR, 1h by default; SEED, RELEASES, FAULTS, APPLY, METACONTROLLER
+	cd test/e2e && go run ./soak -for $(FOR) $(if $(SEED),-seed $(SEED)) $(if $(RELEASES),-releases $(RELEASES)) $(if $(FAULTS),-faults $(FAULTS)) $(if $(APPLY),-apply $(APPLY))
 
 control-plane:
 	cd test/e2e && go run ./localcluster build

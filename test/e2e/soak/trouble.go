@@ -220,15 +220,17 @@ func (p *plant) vex(ctx context.Context, gate *gate, r *rand.Rand) error {
 		d := time.Duration(r.Int64N(int64(f.longest)))
 		rest := time.Duration(2000+r.IntN(16000)) * time.Millisecond
 		luck := rand.New(rand.NewPCG(r.Uint64(), 0))
-		if !p.take(f.part) {
-			continue
+		if !gate.enter(ctx) {
+			return nil
 		}
-		err := error(nil)
-		if gate.enter(ctx) {
+		var err error
+		if p.take(f.part) {
 			err = p.suffer(ctx, f, d, luck)
-			gate.leave()
+			p.release(f.part)
+		} else {
+			rest = 0
 		}
-		p.release(f.part)
+		gate.leave()
 		if err != nil {
 			return err
 		}
