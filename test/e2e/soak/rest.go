@@ -117,7 +117,7 @@ func (s *soak) poke(ctx context.Context) {
 // restart starts Metacontroller anew, which has it look at everything: that writes nothing.
 func (s *soak) restart(ctx context.Context) {
 	s.countWrites()
-	for !s.plant.take("metacontroller") {
+	for ctx.Err() == nil && !s.plant.take("metacontroller") {
 		pause(ctx, 10*time.Millisecond) // somebody looks whether it runs
 	}
 	s.plant.End("metacontroller", false)
