@@ -119,6 +119,11 @@ func (w *world) unblock() error {
 	switch {
 	case w.final():
 		return nil
+	case phase == "Healthy" && !w.mended && w.Since(w.entered) > 10*time.Minute:
+		// It is out, but its pods come and go, and each time the version before takes the
+		// requests and is kept for longer.
+		w.mendPods()
+		return nil
 	case phase == "Invalid":
 		return w.mend()
 	case helpless && !w.mended && w.Since(w.entered) > time.Hour:

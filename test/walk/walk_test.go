@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"greyrelease.example.com/test/sim"
 )
@@ -60,10 +61,13 @@ func walks(t *testing.T, walk func(uint64, sim.Hook, func(string)) error, seeds 
 				if n >= seeds || failures.Load() >= int64(*most) {
 					return
 				}
-				seed := *from + n
+				seed, start := *from+n, time.Now()
 				if err := walk(seed, sim.Product, nil); err != nil {
 					failures.Add(1)
 					t.Errorf("seed %d: %v\nthe end of it:\n%s\nthe whole: go test ./test/walk -run '%s$' -seed %d", seed, err, ending(walk, seed), t.Name(), seed)
+				}
+				if took := time.Since(start); took > 20*time.Second {
+					t.Logf("seed %d took %v", seed, took.Round(time.Second))
 				}
 			}
 		})
