@@ -19,6 +19,9 @@ func (s *soak) rest(ctx context.Context) {
 	s.rests++
 	started := time.Now()
 	s.journal.say("rest %d", s.rests)
+	if err := s.plant.renewKubelets(); err != nil {
+		s.journal.say("cannot start kwok: %v", err)
+	}
 	wrong := s.settle(ctx)
 	if ctx.Err() != nil {
 		return
@@ -42,7 +45,7 @@ func (s *soak) rest(ctx context.Context) {
 
 // settle waits until all releases are as they must be, and returns those that are not.
 func (s *soak) settle(ctx context.Context) map[string]string {
-	until := time.Now().Add(s.patience)
+	until, note := time.Now().Add(s.patience), time.Now().Add(20*time.Second)
 	wrong := map[string]string{}
 	for ctx.Err() == nil {
 		states, err := s.look(ctx)
@@ -53,6 +56,10 @@ func (s *soak) settle(ctx context.Context) map[string]string {
 		}
 		if len(wrong) == 0 || time.Now().After(until) {
 			return wrong
+		}
+		if time.Now().After(note) {
+			s.journal.note("not at rest yet: %v", wrong)
+			note = note.Add(20 * time.Second)
 		}
 		pause(ctx, time.Second)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"syscall"
@@ -251,7 +252,22 @@ func (p *plant) suffer(ctx context.Context, f fault, d time.Duration, r *rand.Ra
 	pause(ctx, d)
 	err := f.end(p, context.WithoutCancel(ctx))
 	p.journal.note("fault %s is over", f.name)
+	if f.part == "kube-apiserver" || f.part == "etcd" {
+		err = errors.Join(err, p.renewKubelets())
+	}
 	return err
+}
+
+// renewKubelets starts kwok anew, unless somebody is at it. It tries once what a kubelet
+// tries until it is done: pods whose step met an API server that was away would stay as
+// they are, and Terminating for ever.
+func (p *plant) renewKubelets() error {
+	if !p.take("kwok") {
+		return nil
+	}
+	defer p.release("kwok")
+	p.End("kwok", true)
+	return p.StartController("kwok")
 }
 
 func drawFault(r *rand.Rand) fault {
