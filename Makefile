@@ -58,7 +58,7 @@ test: ## Run all tests of the product, the service over HTTP included
 # Without a package, go test shows at once what is being built. Stories mostly wait, so
 # there are more of them at a time than processors.
 e2e: control-plane ## Tell the stories on a real control plane, in both apply strategies; METACONTROLLER=/path to use the original
-	cd test/e2e && go test -count=1 ./haproxy && go test -count=1 -timeout 60m -parallel 4
+	cd test/e2e && go test -count=1 ./compare ./haproxy ./soak && go test -count=1 -timeout 60m -parallel 4
 	cd test/e2e && go test -count=1 -timeout 60m -parallel 4 -apply server-side-apply
 
 # The exit code is 1 if a promise was broken.

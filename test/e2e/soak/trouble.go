@@ -11,6 +11,8 @@ import (
 	"greyrelease.example.com/test/e2e/cluster"
 	"greyrelease.example.com/test/e2e/replicas"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -64,7 +66,7 @@ var faults = []fault{
 	stopping("kube-controller-manager", 4, longAway, true),
 	killing("kube-controller-manager", 3, 5*time.Second, true, start("kube-controller-manager")),
 	stopping("kwok", 4, longAway, false),
-	killing("kwok", 2, 5*time.Second, false, start("kwok")),
+	killing("kwok", 2, 5*time.Second, false, (*plant).startKwok),
 	stopping("kube-scheduler", 2, longAway, false),
 }
 
@@ -267,6 +269,17 @@ func (p *plant) renewKubelets() error {
 	}
 	defer p.release("kwok")
 	p.End("kwok", true)
+	return p.startKwok(context.Background())
+}
+
+// startKwok starts kwok, which would wait for 40 seconds until the leases of the one before
+// it have run out. Where they can't be deleted, it does.
+func (p *plant) startKwok(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	if err := p.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		p.journal.note("the leases of nodes stay: %v", err)
+	}
 	return p.StartController("kwok")
 }
 
@@ -293,6 +306,7 @@ func (p *plant) mind(ctx context.Context, gone func(name string)) {
 	for _, name := range cluster.Controllers {
 		again[name] = start(name)
 	}
+	again["kwok"] = (*plant).startKwok
 	for ctx.Err() == nil {
 		pause(ctx, time.Second)
 		for name, restart := range again {
