@@ -154,6 +154,22 @@ func TestCrashIsNobodysTakeDown(t *testing.T) {
 	tl.broken(ruleFloor, "got 3")
 }
 
+// TestReadyOnItsWayOut: a pod that becomes ready when its Deployment was scaled to 0 already
+// is nothing that could be kept.
+func TestReadyOnItsWayOut(t *testing.T) {
+	tl := begin(t)
+	tl.release(2, 5, 2)
+	tl.now = tl.now.Add(linger)
+	tl.tick()
+	tl.snapshot("web-rev-2")
+	tl.deployment("2", 1)
+	tl.pod("2", 0, false)
+	tl.deployment("2", 0)
+	tl.pod("2", 0, true)
+	tl.see("pod", aPod("2", 0, false), true)
+	tl.clean()
+}
+
 func TestTooManyAskedFor(t *testing.T) {
 	tl := begin(t)
 	tl.snapshot("web-rev-2")

@@ -98,7 +98,9 @@ func (b *book) seeLoss(now time.Time, r *release, was, is *pod) {
 	}
 }
 
-// checkFloor: once as many pods were available as promised, they stay.
+// checkFloor: once as many pods were available as promised, they stay. Pods that become
+// ready while they are being taken away can't be counted on: only what is asked for makes
+// that the promise is met.
 func (b *book) checkFloor(now time.Time, r *release, event string) {
 	if r.gone || len(r.wishes) == 0 {
 		return
@@ -106,17 +108,17 @@ func (b *book) checkFloor(now time.Time, r *release, event string) {
 	floor := r.wishes.inForce(now).floor
 	n := r.available("", now)
 	if floor > r.floor {
-		r.held = n >= floor // somebody asked for more
+		r.held = r.secured(now) >= floor // somebody asked for more
 	}
 	r.floor = floor
 	switch {
 	case len(r.taken) > 0:
 		r.held = false
 	case n >= floor:
-		if len(r.wishes) == 1 {
+		r.held = r.held || r.secured(now) >= floor
+		if len(r.wishes) == 1 && r.held {
 			r.margin = min(r.margin, n-floor)
 		}
-		r.held = true
 	case r.held:
 		r.held = false // one breach for each time
 		if !b.unjudged(now) {
