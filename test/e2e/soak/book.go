@@ -33,7 +33,9 @@ type book struct {
 type counts struct {
 	out, rolledBack, completions int
 	pods, deployments, judged    int
-	blind, gaps                  int
+	// blind are breaches that could not be judged in server-side mode, excused take-downs
+	// that would be breaches if no pods had been lost.
+	blind, excused, gaps int
 }
 
 // at moves the clock on to an instant, and returns what it says.
