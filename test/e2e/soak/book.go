@@ -34,7 +34,7 @@ type counts struct {
 	out, rolledBack, completions int
 	pods, deployments, judged    int
 	// blind are breaches that could not be judged in server-side mode, excused take-downs
-	// that would be breaches if no pods had been lost.
+	// that are explained by pods that had just been lost.
 	blind, excused, gaps int
 }
 
@@ -70,8 +70,12 @@ type trouble struct {
 	doubtUntil time.Time
 }
 
-// recent is how long after trouble its effects are looked for.
-const recent = 15 * time.Second
+// recent is how long after trouble its effects are looked for, and stale how old an answer
+// can be that is carried out in it: faults last for 20 seconds at most, but there are several.
+const (
+	recent = 15 * time.Second
+	stale  = time.Minute
+)
 
 type release struct {
 	name      string
@@ -95,7 +99,7 @@ type release struct {
 
 	held      bool // the floor was reached
 	floor     int
-	lost      time.Time // when pods were lost last that nobody took down
+	losses    []time.Time // of pods that were lost and that nobody took down
 	completed map[string]bool
 	margin    int // the least number of available pods above the floor
 	markedOut string
@@ -229,13 +233,28 @@ func (b *book) end(now time.Time, inDoubt bool) {
 // being carried out.
 func (b *book) fresh(now time.Time) time.Time {
 	if b.troubled(now) {
-		return b.trouble.since.Add(-recent)
+		return later(b.trouble.since.Add(-recent), now.Add(-stale))
 	}
 	return now.Add(-recent)
 }
 
 func (b *book) troubled(now time.Time) bool {
 	return b.trouble.active > 0 || now.Sub(b.trouble.until) < recent
+}
+
+// unknown is how many available pods may be gone without an answer that is being carried out
+// knowing it: those that were lost of late, and those that a hand is taking. On a network
+// that is parted an answer can be as old as the trouble.
+func (b *book) unknown(now time.Time, r *release) int {
+	fresh := b.fresh(now)
+	r.losses = slices.DeleteFunc(r.losses, func(at time.Time) bool { return at.Before(fresh) })
+	n := len(r.losses)
+	for uid := range r.taken {
+		if p := r.pods[uid]; p != nil && !p.ending {
+			n++
+		}
+	}
+	return n
 }
 
 // unjudged tells whether sizes can't be judged now.

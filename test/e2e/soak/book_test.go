@@ -154,6 +154,30 @@ func TestCrashIsNobodysTakeDown(t *testing.T) {
 	tl.broken(ruleFloor, "got 3")
 }
 
+// TestAnswerOlderThanALoss: Metacontroller was cut off when a Deployment was deleted, and
+// carries out what was right before. It may take as many pods too many, and no more.
+func TestAnswerOlderThanALoss(t *testing.T) {
+	for took, rule := range map[int32]string{1: "", 2: ruleTakeDown} {
+		tl := begin(t)
+		tl.snapshot("web-rev-2")
+		tl.deployment("2", 1)
+		tl.pod("2", 0, false)
+		tl.pod("2", 0, true)
+		tl.book.begin(tl.now, false)
+		tl.book.takes("web", []types.UID{"pod-2-0"}, false, "web-hash2")
+		tl.see("deployment", tl.asked("2", 1), true)
+		tl.see("pod", aPod("2", 0, false), true)
+		tl.now = tl.now.Add(40 * time.Second)
+		tl.deployment("1", 4-took)
+		if rule == "" {
+			tl.lose(0)
+			tl.clean()
+		} else {
+			tl.broken(rule, "got 2")
+		}
+	}
+}
+
 // TestReadyOnItsWayOut: a pod that becomes ready when its Deployment was scaled to 0 already
 // is nothing that could be kept.
 func TestReadyOnItsWayOut(t *testing.T) {

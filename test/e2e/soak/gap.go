@@ -106,7 +106,7 @@ func (b *book) checkGap(now time.Time, was, is *release) {
 		crashed = crashed || old != nil && old.ready && !p.ready && !p.ending
 	}
 	if crashed {
-		is.lost = now
+		is.losses = append(is.losses, now)
 		return
 	}
 	if n := is.available("", now); was.held && len(is.taken) == 0 && len(is.deleted) == 0 && n < limits.floor && !b.unjudged(now) {

@@ -62,6 +62,9 @@ func (b *book) seePod(now time.Time, o *corev1.Pod, gone bool) {
 		b.counts.pods++
 	} else if r.taken[o.UID] {
 		r.held = false
+		if was.ready && is.ending {
+			r.losses = append(r.losses, now)
+		}
 	} else {
 		b.seeLoss(now, r, was, is)
 	}
@@ -90,9 +93,9 @@ func asPod(o *corev1.Pod, gone bool) *pod {
 func (b *book) seeLoss(now time.Time, r *release, was, is *pod) {
 	switch {
 	case was.ready && !is.ready && !is.ending:
-		r.lost, r.held = now, false
+		r.losses, r.held = append(r.losses, now), false
 	case !was.ending && is.ending && r.active(is.revision) <= r.asked(is.revision):
-		r.lost = now
+		r.losses = append(r.losses, now)
 	}
 }
 

@@ -72,22 +72,18 @@ func (b *book) checkSizes(now time.Time, r *release, uid types.UID, was, is *dep
 	if r.deleted[is.name] || r.gone {
 		return
 	}
-	if after := availableAfter; after < min(limits.floor, availableBefore) && !b.excused(now, r) {
-		b.breach(now, r, ruleTakeDown, "want at least %d of %d available pods left, got %d after %s went from %d to %d: %v", limits.floor, availableBefore, after, is.name, was.asked, is.asked, r.sizes())
+	least, unknown := min(limits.floor, availableBefore), b.unknown(now, r)
+	switch {
+	case availableAfter >= least:
+	case availableAfter+unknown >= least:
+		b.counts.excused++
+		r.held = false // until it is met again
+	case !b.unjudged(now):
+		b.breach(now, r, ruleTakeDown, "want at least %d of %d available pods left, got %d after %s went from %d to %d: %v", limits.floor, availableBefore, availableAfter, is.name, was.asked, is.asked, r.sizes())
 	}
-	if is.asked == 0 && r.weights[is.name] > 0 && !b.excused(now, r) {
+	if is.asked == 0 && r.weights[is.name] > 0 && unknown == 0 && !b.unjudged(now) {
 		b.breach(now, r, ruleRoute, "want no pods taken from where requests are led to, %s went to 0 and has weight %d", is.name, r.weights[is.name])
 	}
-}
-
-// excused tells whether pods were lost of which an answer may not have known when it took
-// others down, or a hand is at them.
-func (b *book) excused(now time.Time, r *release) bool {
-	if len(r.taken) == 0 && r.lost.Before(b.fresh(now)) {
-		return b.unjudged(now)
-	}
-	b.counts.excused++
-	return true
 }
 
 // secured counts the available pods that are asked for.

@@ -37,8 +37,8 @@ func (s *soak) table(took time.Duration) string {
 	row("rests, the slowest to come", "%d, %v", s.rests, s.slowest.Round(100*time.Millisecond))
 	row("pods made", "%d", counts.pods)
 	row("changes of size judged", "%d", counts.judged)
-	row("take-downs excused because pods had been lost", "%d", counts.excused)
-	row("breaches excused because apply was server-side and there was trouble", "%d", counts.blind)
+	row("take-downs explained by pods that had just been lost", "%d", counts.excused)
+	row("breaches not judged, as apply was server-side and there was trouble", "%d", counts.blind)
 	row("changes that came after later ones", "%d", s.feed.late)
 	row("times all objects were listed anew", "%d", max(0, counts.gaps-1))
 	for _, name := range slices.Sorted(maps.Keys(margins)) {
