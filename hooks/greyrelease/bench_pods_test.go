@@ -15,11 +15,7 @@ import (
 // same request without. x-without is the time as a multiple of that without pods,
 // x-without-B the same of the allocated bytes, and B/pod what each pod adds.
 func BenchmarkPods(b *testing.B) {
-	var answer struct{ Now time.Time }
-	if err := json.Unmarshal(read(b, "../../test/fixtures/recorded/dynamic-paused.answer.json"), &answer); err != nil {
-		b.Fatal(err)
-	}
-	without := read(b, "../../test/fixtures/recorded/dynamic-paused.request.json")
+	without, now := stored(b, "recorded/dynamic-paused")
 	for _, pods := range []int{0, 10, 50, 500} {
 		for _, words := range []int{0, 4096} {
 			if pods == 0 && words > 0 {
@@ -27,7 +23,7 @@ func BenchmarkPods(b *testing.B) {
 			}
 			with := withPods(b, without, pods, words)
 			b.Run(fmt.Sprintf("pods=%d/words=%d/%dKB", pods, words, len(with)/1000), func(b *testing.B) {
-				benchmarkPods(b, with, without, pods, answer.Now)
+				benchmarkPods(b, with, without, pods, now)
 			})
 		}
 	}
