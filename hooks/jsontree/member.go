@@ -3,7 +3,6 @@ package jsontree
 import (
 	"bytes"
 	"fmt"
-	"strings"
 )
 
 // ParseMember reads one member of an object and passes over the others without
@@ -11,27 +10,22 @@ import (
 // a label. What is passed over is looked at only as far as that takes, so that
 // the text must be known to be JSON.
 func ParseMember(text []byte, name string) (member Value, found bool, err error) {
-	p := parser{src: string(text)}
+	p := apart{scanner[[]byte]{src: text}}
 	if p.space(); !p.next('{') {
-		_, err := ParseString(p.src)
+		_, err := Parse(text)
 		return Value{}, false, err // what is no object has no members
 	}
 	for p.space(); !p.next('}'); p.space() {
-		at, err := p.name()
+		f, err := p.field()
 		switch {
-		case err == nil && at != name:
-			p.skip()
-		case err == nil && found:
+		case err == nil && f.Name == name && found:
 			err = fmt.Errorf("name %q stands twice in one object", name)
-		case err == nil:
+		case err == nil && f.Name == name:
 			found = true
-			member, err = p.value(1)
+			member, err = Parse(f.Raw)
 		}
 		if err != nil {
 			return Value{}, false, fmt.Errorf("cannot read JSON at offset %d: %w", p.pos, err)
-		}
-		if p.space(); !p.next(',') && !strings.HasPrefix(p.src[p.pos:], "}") {
-			return Value{}, false, fmt.Errorf("cannot read JSON at offset %d: %w", p.pos, p.unexpected())
 		}
 	}
 	return member, found, nil
@@ -47,44 +41,42 @@ type Field struct {
 // false if the text is no object. Like ParseMember it looks only as far as that
 // takes, so that the text must be known to be JSON. A name can stand twice.
 func Fields(text []byte) (fields []Field, ok bool) {
-	p := parser{src: string(text)}
+	p := apart{scanner[[]byte]{src: text}}
 	if p.space(); !p.next('{') {
 		return nil, false
 	}
 	fields = make([]Field, 0, min(bytes.Count(text, []byte{','})+1, 16))
 	for p.space(); !p.next('}'); p.space() {
-		name, err := p.name()
+		f, err := p.field()
 		if err != nil {
 			return nil, false
 		}
-		p.space()
-		start := p.pos
-		p.skip()
-		fields = append(fields, Field{Name: name, Raw: bytes.TrimRight(text[start:p.pos], " \t\r\n")})
-		if p.space(); !p.next(',') && !strings.HasPrefix(p.src[p.pos:], "}") {
-			return nil, false
-		}
+		fields = append(fields, f)
 	}
 	return fields, true
 }
 
-// name reads the name of a member and the colon after it.
-func (p *parser) name() (string, error) {
-	if p.space(); p.pos == len(p.src) || p.src[p.pos] != '"' {
-		return "", p.unexpected()
-	}
-	name, err := p.string()
+// apart takes objects apart.
+type apart struct{ scanner[[]byte] }
+
+// field reads a member of an object, and the comma after it.
+func (p *apart) field() (Field, error) {
+	name, err := p.name()
 	if err != nil {
-		return "", err
+		return Field{}, err
 	}
-	if p.space(); !p.next(':') {
-		return "", p.unexpected()
+	p.space()
+	start := p.pos
+	p.skip()
+	f := Field{Name: name, Raw: bytes.TrimRight(p.src[start:p.pos], " \t\r\n")}
+	if p.space(); !p.next(',') && p.peek() != '}' {
+		return Field{}, p.unexpected()
 	}
-	return name, nil
+	return f, nil
 }
 
 // skip passes over one value.
-func (p *parser) skip() {
+func (p *apart) skip() {
 	for depth := 0; p.pos < len(p.src); {
 		switch p.src[p.pos] {
 		case '"':
@@ -112,7 +104,7 @@ func (p *parser) skip() {
 	}
 }
 
-func (p *parser) skipString() {
+func (p *apart) skipString() {
 	for p.pos++; p.pos < len(p.src); p.pos++ {
 		switch p.src[p.pos] {
 		case '\\':

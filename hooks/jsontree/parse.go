@@ -2,8 +2,7 @@ package jsontree
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
+	"unicode/utf8"
 )
 
 // maxDepth bounds the nesting, and with it the stack. A pod template needs
@@ -16,15 +15,19 @@ const maxDepth = 200
 func Parse(data []byte) (Value, error) { return ParseString(string(data)) }
 
 // ParseString is Parse for a string; the tree shares its memory.
-func ParseString(text string) (Value, error) { return parse(parser{src: text}) }
+func ParseString(text string) (Value, error) { return parse(text, false) }
 
 // ParseVerbatim is Parse for text whose scalars, nulls included, are to be
 // written again byte for byte. All of them are of kind Verbatim.
 func ParseVerbatim(data []byte) (Value, error) {
-	return parse(parser{src: string(data), verbatim: true})
+	return parse(string(data), true)
 }
 
-func parse(p parser) (Value, error) {
+func parse(text string, verbatim bool) (Value, error) {
+	if !utf8.ValidString(text) {
+		text = string([]rune(text)) // U+FFFD for each byte that is invalid
+	}
+	p := parser{scanner: scanner[string]{src: text}, verbatim: verbatim}
 	p.members.open = make([]Member, 0, minChunk)
 	v, err := p.value(0)
 	if err != nil {
@@ -42,8 +45,7 @@ func parse(p parser) (Value, error) {
 // places are cut out of larger chunks: most objects are small, and to allocate
 // each for itself would take most of the time.
 type parser struct {
-	src      string
-	pos      int
+	scanner[string]
 	verbatim bool
 	members  stack[Member]
 	items    stack[Value]
@@ -88,30 +90,26 @@ func (p *parser) value(depth int) (Value, error) {
 		return Value{}, errDepth
 	}
 	p.space()
-	if p.pos == len(p.src) {
-		return Value{}, p.unexpected()
-	}
 	start := p.pos
 	var v Value
 	var err error
-	switch c := p.src[p.pos]; {
-	case c == '{':
+	switch p.peek() {
+	case '{':
 		v, err = p.object(depth)
-	case c == '[':
+	case '[':
 		v, err = p.array(depth)
-	case c == '"':
+	case '"':
 		v.Kind = String
-		v.Text, err = p.string()
-	case c == 't':
-		v, err = p.word("true", Bool)
-	case c == 'f':
-		v, err = p.word("false", Bool)
-	case c == 'n':
-		v, err = p.word("null", Null)
-	case c == '-' || isDigit(c):
-		v, err = p.number()
+		v.Text, err = p.text()
+	case 't':
+		v, err = Value{Kind: Bool, Text: "true"}, p.word("true")
+	case 'f':
+		v, err = Value{Kind: Bool, Text: "false"}, p.word("false")
+	case 'n':
+		err = p.word("null")
 	default:
-		err = p.unexpected()
+		err = p.number()
+		v = Value{Kind: Number, Text: p.src[start:p.pos]}
 	}
 	if p.verbatim && v.Kind != Object && v.Kind != Array {
 		v = Value{Kind: Verbatim, Text: p.src[start:p.pos]}
@@ -171,78 +169,3 @@ func (p *parser) array(depth int) (Value, error) {
 		return v, nil
 	}
 }
-
-func (p *parser) word(word string, kind Kind) (Value, error) {
-	if !strings.HasPrefix(p.src[p.pos:], word) {
-		return Value{}, p.unexpected()
-	}
-	p.pos += len(word)
-	if kind == Null {
-		return Value{}, nil
-	}
-	return Value{Kind: kind, Text: word}, nil
-}
-
-// number follows the grammar of RFC 8259: no leading zeros, digits on both
-// sides of a point. An exponent beyond six digits is refused, so that every
-// number has a canonical form that can be computed.
-func (p *parser) number() (Value, error) {
-	start := p.pos
-	p.next('-')
-	if !p.next('0') && p.digits() == 0 {
-		return Value{}, p.unexpected()
-	}
-	if p.next('.') && p.digits() == 0 {
-		return Value{}, p.unexpected()
-	}
-	if p.next('e') || p.next('E') {
-		if !p.next('+') {
-			p.next('-')
-		}
-		switch n := p.digits(); {
-		case n == 0:
-			return Value{}, p.unexpected()
-		case n > maxExponentDigits:
-			return Value{}, fmt.Errorf("number %.40s is out of range", p.src[start:p.pos])
-		}
-	}
-	return Value{Kind: Number, Text: p.src[start:p.pos]}, nil
-}
-
-func (p *parser) space() {
-	for p.pos < len(p.src) {
-		switch p.src[p.pos] {
-		case ' ', '\t', '\n', '\r':
-			p.pos++
-		default:
-			return
-		}
-	}
-}
-
-func (p *parser) next(c byte) bool {
-	if p.pos < len(p.src) && p.src[p.pos] == c {
-		p.pos++
-		return true
-	}
-	return false
-}
-
-func (p *parser) digits() int {
-	start := p.pos
-	for p.pos < len(p.src) && isDigit(p.src[p.pos]) {
-		p.pos++
-	}
-	return p.pos - start
-}
-
-func (p *parser) unexpected() error { return fmt.Errorf("unexpected %s", p.here()) }
-
-func (p *parser) here() string {
-	if p.pos >= len(p.src) {
-		return "end"
-	}
-	return strconv.Quote(p.src[p.pos : p.pos+1])
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -7,104 +7,60 @@ import (
 	"unicode/utf8"
 )
 
-// string reads a string. Without escapes, the usual case, nothing is copied.
-func (p *parser) string() (string, error) {
-	p.pos++
-	start := p.pos
-	for i := start; i < len(p.src); i++ {
-		switch c := p.src[i]; {
-		case c == '"':
-			p.pos = i + 1
-			return p.src[start:i], nil
-		case c < ' ':
-			p.pos = i
-			return "", p.unexpected()
-		case c == '\\' || c >= utf8.RuneSelf:
-			return p.slowString(start, i)
+// escapeLength is how long the escape is that s begins with, 0 if it is none.
+func escapeLength[T string | []byte](s T) int {
+	switch {
+	case len(s) < 2:
+		return 0
+	case s[1] != 'u':
+		if strings.IndexByte(escapes, s[1]) < 0 {
+			return 0
 		}
+		return 2
+	case hex4(s) < 0:
+		return 0
 	}
-	p.pos = len(p.src)
-	return "", p.unexpected()
+	return 6
 }
 
-func (p *parser) slowString(start, i int) (string, error) {
-	// No escape is shorter than what it stands for: one place is enough, but for
-	// invalid UTF-8.
-	var buf strings.Builder
-	buf.Grow(p.stringEnd(i) - start)
-	buf.WriteString(p.src[start:i])
-	for i < len(p.src) {
-		switch c := p.src[i]; {
-		case c == '"':
-			p.pos = i + 1
-			return buf.String(), nil
-		case c < ' ':
-			p.pos = i
-			return "", p.unexpected()
-		case c == '\\':
-			r, n := unescape(p.src[i:])
-			if n == 0 {
-				p.pos = i
-				return "", p.unexpected()
+// escapes are the characters after a backslash, and escaped what they stand for.
+const escapes, escaped = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+
+// unquote writes what stands between the quotes of a string that was read, without
+// escapes. Unpaired surrogates become U+FFFD.
+func unquote(into *strings.Builder, inner []byte) {
+	for i := 0; i < len(inner); {
+		switch c := inner[i]; {
+		case c == '\\' && inner[i+1] == 'u':
+			r := hex4(inner[i:])
+			i += 6
+			if utf16.IsSurrogate(r) {
+				if r = utf16.DecodeRune(r, hex4(inner[i:])); r != utf8.RuneError {
+					i += 6
+				}
 			}
-			buf.WriteRune(r)
-			i += n
-		case c < utf8.RuneSelf:
-			run := i
-			for i < len(p.src) && isPlain(p.src[i]) {
+			into.WriteRune(r)
+		case c == '\\':
+			into.WriteByte(escaped[strings.IndexByte(escapes, inner[i+1])])
+			i += 2
+		default:
+			start := i
+			for i < len(inner) && inner[i] != '\\' {
 				i++
 			}
-			buf.WriteString(p.src[run:i])
-		default:
-			r, n := utf8.DecodeRuneInString(p.src[i:])
-			buf.WriteRune(r)
-			i += n
+			into.Write(inner[start:i])
 		}
 	}
-	p.pos = len(p.src)
-	return "", p.unexpected()
 }
 
-// stringEnd is where the string ends that goes on at i.
-func (p *parser) stringEnd(i int) int {
-	for ; i < len(p.src) && p.src[i] != '"'; i++ {
-		if p.src[i] == '\\' {
-			i++
-		}
-	}
-	return min(i, len(p.src))
-}
-
-// isPlain is true for an ASCII character that stands for itself in a string.
-func isPlain(c byte) bool { return ' ' <= c && c < utf8.RuneSelf && c != '"' && c != '\\' }
-
-// unescape decodes the escape that s begins with; n is 0 if it is none.
-func unescape(s string) (r rune, n int) {
-	if len(s) < 2 {
-		return 0, 0
-	}
-	if i := strings.IndexByte(`"\/bfnrt`, s[1]); i >= 0 {
-		return rune("\"\\/\b\f\n\r\t"[i]), 2
-	}
-	r, ok := hex4(s)
-	if !ok {
-		return 0, 0
-	}
-	if !utf16.IsSurrogate(r) {
-		return r, 6
-	}
-	if low, ok := hex4(s[6:]); ok {
-		if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
-			return pair, 12
-		}
-	}
-	return utf8.RuneError, 6
-}
-
-func hex4(s string) (rune, bool) {
+// hex4 is the number of \u and four hex digits, -1 if s does not begin so.
+func hex4[T string | []byte](s T) rune {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
-		return 0, false
+		return -1
 	}
-	n, err := strconv.ParseUint(s[2:6], 16, 32)
-	return rune(n), err == nil //nolint:gosec // four hex digits are at most 65535
+	n, err := strconv.ParseUint(string(s[2:6]), 16, 32)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }

@@ -1,0 +1,98 @@
+package jsontree
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+)
+
+// plan says how a type is decoded. It is made once, because to ask the type anew
+// for each object takes longer than to decode it.
+type plan struct {
+	kind   target
+	elem   *plan   // of a pointer, list or table
+	fields []field // of a structure
+}
+
+// field is a field of a structure that JSON can set.
+type field struct {
+	name  string // in JSON
+	index int
+	plan  *plan
+}
+
+// target is a kind of Go type.
+type target uint8
+
+const (
+	other target = iota // nothing that is decoded here
+	text
+	truth
+	integer
+	raw // json.RawMessage
+	own // decodes itself
+	pointer
+	list
+	table // a map by strings
+	structure
+)
+
+// mostFields is how many fields of a structure can be told to have been seen.
+const mostFields = 64
+
+// planOf makes the plan of a type. Types can hold themselves.
+func planOf(t reflect.Type, known map[reflect.Type]*plan) *plan {
+	if p := known[t]; p != nil {
+		return p
+	}
+	p := &plan{}
+	known[t] = p
+	kind := t.Kind()
+	switch at := reflect.PointerTo(t); {
+	case t == reflect.TypeFor[json.RawMessage]():
+		p.kind = raw
+	case kind != reflect.Pointer && at.Implements(reflect.TypeFor[json.Unmarshaler]()):
+		p.kind = own
+	case kind != reflect.Pointer && at.Implements(reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()):
+	case kind == reflect.String:
+		p.kind = text
+	case kind == reflect.Bool:
+		p.kind = truth
+	case t == reflect.TypeFor[int64](), t == reflect.TypeFor[int](), t == reflect.TypeFor[int32]():
+		p.kind = integer
+	case kind == reflect.Pointer:
+		p.kind, p.elem = pointer, planOf(t.Elem(), known)
+	case kind == reflect.Slice && t.Elem().Kind() != reflect.Uint8: // bytes are in base64
+		p.kind, p.elem = list, planOf(t.Elem(), known)
+	case kind == reflect.Map && t.Key() == reflect.TypeFor[string]():
+		p.kind, p.elem = table, planOf(t.Elem(), known)
+	case kind == reflect.Struct:
+		p.fields, p.kind = fieldsOf(t, known)
+	}
+	return p
+}
+
+// fieldsOf are the fields of a structure; its kind is other if there is one that is
+// not usual.
+func fieldsOf(t reflect.Type, known map[reflect.Type]*plan) ([]field, target) {
+	var fields []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("json")
+		name, options, _ := strings.Cut(tag, ",")
+		if f.Anonymous || strings.Contains(options, "string") {
+			return nil, other
+		}
+		if !f.IsExported() || tag == "-" {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		fields = append(fields, field{name, i, planOf(f.Type, known)})
+	}
+	if len(fields) > mostFields {
+		return nil, other
+	}
+	return fields, structure
+}
