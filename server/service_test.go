@@ -56,8 +56,10 @@ type named struct {
 	Metadata composite.Metadata `json:"metadata"`
 }
 
+var decoder = composite.NewDecoder[named, named, named]()
+
 func echoSync(body []byte, now time.Time, out *answer) error {
-	request, err := composite.DecodeSync[named, named, named](body)
+	request, err := decoder.Sync(body)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func BenchmarkDecodeSync(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := DecodeSync[parent, child, child](data); err != nil {
+				if _, err := decoder.Sync(data); err != nil {
 					b.Fatal(err)
 				}
 			}

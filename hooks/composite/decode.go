@@ -11,22 +11,42 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"greyrelease.example.com/hooks/jsontree"
 )
 
-// DecodeSync reads a request to the sync or finalize hook. The only error is a
+// Decoder reads requests. P, C and R are those of [SyncRequest].
+type Decoder[P, C, R any] struct {
+	sync      *jsontree.Decoder[syncWire[P, C, R]]
+	customize *jsontree.Decoder[customizeWire[P]]
+}
+
+// NewDecoder makes the decoder for a hook once and for all.
+func NewDecoder[P, C, R any]() *Decoder[P, C, R] {
+	return &Decoder[P, C, R]{jsontree.NewDecoder[syncWire[P, C, R]](), jsontree.NewDecoder[customizeWire[P]]()}
+}
+
+// syncWire is a request as it comes. Pointers tell a null from an empty object: a
+// null child would otherwise be an object without a name.
+type syncWire[P, C, R any] struct {
+	Controller Controller               `json:"controller"`
+	Parent     *P                       `json:"parent"`
+	Children   map[string]map[string]*C `json:"children"`
+	Related    map[string]map[string]*R `json:"related"`
+	Finalizing bool                     `json:"finalizing"`
+}
+
+type customizeWire[P any] struct {
+	Controller Controller `json:"controller"`
+	Parent     *P         `json:"parent"`
+}
+
+// Sync reads a request to the sync or finalize hook. The only error is a
 // *BadRequestError; the package documentation says what is refused. The result
 // shares no memory with data.
-func DecodeSync[P, C, R any](data []byte) (*SyncRequest[P, C, R], error) {
-	// Pointers tell a null from an empty object: a null child would otherwise
-	// be an object without a name.
-	var wire struct {
-		Controller Controller               `json:"controller"`
-		Parent     *P                       `json:"parent"`
-		Children   map[string]map[string]*C `json:"children"`
-		Related    map[string]map[string]*R `json:"related"`
-		Finalizing bool                     `json:"finalizing"`
-	}
-	if err := unmarshal(data, &wire); err != nil {
+func (d *Decoder[P, C, R]) Sync(data []byte) (*SyncRequest[P, C, R], error) {
+	wire, err := unmarshal(data, d.sync)
+	if err != nil {
 		return nil, badRequest("sync", err)
 	}
 	if wire.Parent == nil {
@@ -71,14 +91,11 @@ func objects[C any](field string, groups map[string]map[string]*C) (map[string]m
 	return out, nil
 }
 
-// DecodeCustomize reads a request to the customize hook. The only error is a
+// Customize reads a request to the customize hook. The only error is a
 // *BadRequestError.
-func DecodeCustomize[P any](data []byte) (*CustomizeRequest[P], error) {
-	var wire struct {
-		Controller Controller `json:"controller"`
-		Parent     *P         `json:"parent"`
-	}
-	if err := unmarshal(data, &wire); err != nil {
+func (d *Decoder[P, C, R]) Customize(data []byte) (*CustomizeRequest[P], error) {
+	wire, err := unmarshal(data, d.customize)
+	if err != nil {
 		return nil, badRequest("customize", err)
 	}
 	if wire.Parent == nil {
@@ -89,14 +106,19 @@ func DecodeCustomize[P any](data []byte) (*CustomizeRequest[P], error) {
 
 var errNoParent = errors.New("parent is missing")
 
-// unmarshal decodes with exact field names; see the package documentation.
-func unmarshal(data []byte, into any) error {
-	// The decoder would replace broken UTF-8 in silence, so that two different
+// unmarshal decodes with exact field names; see the package documentation. What is
+// unusual, errors among it, is left to the decoder of Kubernetes.
+func unmarshal[T any](data []byte, usual *jsontree.Decoder[T]) (*T, error) {
+	// The decoders would replace broken UTF-8 in silence, so that two different
 	// contents could become one.
 	if !utf8.Valid(data) {
-		return errors.New("not UTF-8")
+		return nil, errors.New("not UTF-8")
 	}
-	return json.Unmarshal(data, into)
+	if value, ok := usual.Decode(data); ok {
+		return value, nil
+	}
+	value := new(T)
+	return value, json.Unmarshal(data, value)
 }
 
 // badRequest makes one line for users of a decoder's error, in words of JSON

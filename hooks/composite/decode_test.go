@@ -59,7 +59,7 @@ func TestDecodeSyncReadsBothHookVersions(t *testing.T) {
 
 	for _, file := range []string{"sync-v1.json", "sync-v2.json"} {
 		t.Run(file, func(t *testing.T) {
-			got, err := DecodeSync[parent, child, child](readRequest(t, file))
+			got, err := decoder.Sync(readRequest(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestDecodeSyncTolerates(t *testing.T) {
 		{"other case", `{"parent":{},"Parent":7,"PARENT":"x","children":{},"Children":7}`, "another field, as to the API server"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := DecodeSync[parent, child, child]([]byte(row.request))
+			got, err := decoder.Sync([]byte(row.request))
 			if err != nil {
 				t.Fatalf("want no error (%s), got %v", row.why, err)
 			}
@@ -152,7 +152,7 @@ func TestDecodeSyncRefuses(t *testing.T) {
 		{"nesting, not closed", strings.Repeat(`{"parent":`, 1_000_000), "cannot decode sync request: invalid character '{' exceeded max depth"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := DecodeSync[parent, child, child]([]byte(row.request))
+			got, err := decoder.Sync([]byte(row.request))
 			var bad *BadRequestError
 			if !errors.As(err, &bad) {
 				t.Fatalf("want a BadRequestError, got %v and %+v", err, got)
@@ -166,7 +166,7 @@ func TestDecodeSyncRefuses(t *testing.T) {
 
 // A field that is there twice: the package documentation says what comes out.
 func TestDecodeSyncReadsDuplicatesAsTheAPIServerDoes(t *testing.T) {
-	got, err := DecodeSync[parent, child, child]([]byte(`{
+	got, err := decoder.Sync([]byte(`{
 		"parent": {"metadata": {"name": "first", "uid": "kept"}, "spec": {"template": {"a": 1}}},
 		"parent": {"metadata": {"name": "second"}, "spec": {"template": {"b": 2}}},
 		"children": {"Pod.v1": {"a": {"kind": "First", "metadata": {"name": "gone"}}, "a": {"kind": "Second"}}}
@@ -187,11 +187,11 @@ func TestDecodeSyncReadsDuplicatesAsTheAPIServerDoes(t *testing.T) {
 
 func TestDecodeSyncSharesNothingWithTheBytes(t *testing.T) {
 	data := readRequest(t, "sync-v2.json")
-	got, err := DecodeSync[parent, child, child](data)
+	got, err := decoder.Sync(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := DecodeSync[parent, child, child](slices.Clone(data))
+	want, err := decoder.Sync(slices.Clone(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestAllIsInTheOrderOfTheKeys(t *testing.T) {
 }
 
 func TestDecodeCustomize(t *testing.T) {
-	got, err := DecodeCustomize[parent]([]byte(`{"controller":{"metadata":{"name":"release"}},"parent":{"metadata":{"uid":"u"},"spec":{"replicas":3.0}},"new":1}`))
+	got, err := decoder.Customize([]byte(`{"controller":{"metadata":{"name":"release"}},"parent":{"metadata":{"uid":"u"},"spec":{"replicas":3.0}},"new":1}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestDecodeCustomize(t *testing.T) {
 		`{"parent":"x"}`:  "cannot decode customize request: parent: string is no object",
 		`{"parent":{}`:    "cannot decode customize request: unexpected end of JSON input",
 	} {
-		_, err := DecodeCustomize[parent]([]byte(request))
+		_, err := decoder.Customize([]byte(request))
 		var bad *BadRequestError
 		if !errors.As(err, &bad) || want != err.Error() {
 			t.Errorf("%s: want a BadRequestError %q, got %v", request, want, err)
@@ -258,7 +258,7 @@ func TestDecodeSyncOfEightMegabytes(t *testing.T) {
 	decoding := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := DecodeSync[parent, child, child](data); err != nil {
+			if _, err := decoder.Sync(data); err != nil {
 				b.Fatal(err)
 			}
 		}

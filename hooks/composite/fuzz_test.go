@@ -3,13 +3,17 @@ package composite
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
+
+	kjson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // FuzzDecodeSync looks for panics, for errors that are not a BadRequestError
 // of one line, and for children that get lost: what is decoded has every child
-// that a plain reader of the same bytes sees.
+// that a plain reader of the same bytes sees. The decoder of Kubernetes decodes the
+// same.
 func FuzzDecodeSync(f *testing.F) {
 	for _, file := range []string{"sync-v1.json", "sync-v2.json"} {
 		f.Add(readRequest(f, file))
@@ -22,7 +26,11 @@ func FuzzDecodeSync(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := DecodeSync[parent, child, child](data)
+		got, err := decoder.Sync(data)
+		var wire syncWire[parent, child, child]
+		if wantErr := kjson.Unmarshal(data, &wire); err == nil && (wantErr != nil || !reflect.DeepEqual(*wire.Parent, got.Parent)) {
+			t.Fatalf("want %+v, %v, got %+v", wire, wantErr, got)
+		}
 		if err != nil {
 			var bad *BadRequestError
 			if !errors.As(err, &bad) {

@@ -13,6 +13,8 @@ type parent struct {
 	Spec     parentSpec `json:"spec"`
 }
 
+var decoder = NewDecoder[parent, child, child]()
+
 type parentSpec struct {
 	Replicas *Int            `json:"replicas"`
 	Paused   bool            `json:"paused"`

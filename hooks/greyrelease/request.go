@@ -101,16 +101,18 @@ type Request = composite.SyncRequest[Parent, Child, Related]
 // CustomizeRequest is a call of the customize hook.
 type CustomizeRequest = composite.CustomizeRequest[Parent]
 
+var decoder = composite.NewDecoder[Parent, Child, Related]()
+
 // DecodeSync reads a call of the sync hook. The error is a
 // [composite.BadRequestError].
 func DecodeSync(data []byte) (*Request, error) {
-	return composite.DecodeSync[Parent, Child, Related](data)
+	return decoder.Sync(data)
 }
 
 // DecodeCustomize reads a call of the customize hook. The error is a
 // [composite.BadRequestError].
 func DecodeCustomize(data []byte) (*CustomizeRequest, error) {
-	return composite.DecodeCustomize[Parent](data)
+	return decoder.Customize(data)
 }
 
 // Response is the answer to a sync, and what is worth a line in the log.
