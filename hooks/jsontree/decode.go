@@ -55,16 +55,16 @@ const minKept, maxKept = 512, 16 << 10
 
 // keep copies what a string means.
 func (p *decoding) keep(inner []byte, plain bool) string {
+	if !plain {
+		p.scratch = appendUnquoted(p.scratch[:0], inner)
+		inner = p.scratch
+	}
 	if n := p.kept.Cap(); n-p.kept.Len() < len(inner) {
 		p.kept.Reset()
 		p.kept.Grow(max(len(inner), min(max(2*n, minKept), maxKept)))
 	}
 	start := p.kept.Len()
-	if plain {
-		p.kept.Write(inner)
-	} else {
-		unquote(&p.kept, inner)
-	}
+	p.kept.Write(inner)
 	return p.kept.String()[start:]
 }
 

@@ -3,7 +3,6 @@ package jsontree
 import (
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // scanner reads the pieces that JSON is made of. A tree shares the memory of its
@@ -12,6 +11,8 @@ import (
 type scanner[T string | []byte] struct {
 	src T
 	pos int
+	// scratch is for a string with escapes.
+	scratch []byte
 }
 
 // peek is the next byte, 0 at the end.
@@ -116,15 +117,6 @@ func (s *scanner[T]) string() (inner T, plain bool, err error) {
 	return inner, false, s.unexpected()
 }
 
-// inString are the bytes that stand for themselves in a string, those of other
-// characters than ASCII among them.
-var inString = func() (is [256]bool) {
-	for c := ' '; c < 256; c++ {
-		is[c] = c != '"' && c != '\\'
-	}
-	return is
-}()
-
 // name reads the name of a member and the colon after it.
 func (s *scanner[T]) name() (string, error) {
 	s.space()
@@ -145,11 +137,8 @@ func (s *scanner[T]) text() (string, error) {
 	if err != nil || plain {
 		return string(inner), err
 	}
-	// No escape is shorter than what it stands for: one place is enough.
-	var text strings.Builder
-	text.Grow(len(inner))
-	unquote(&text, []byte(inner))
-	return text.String(), nil
+	s.scratch = appendUnquoted(s.scratch[:0], inner)
+	return string(s.scratch), nil
 }
 
 // pass passes over a value and checks that it is one. Names may stand twice.
