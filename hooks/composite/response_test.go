@@ -7,9 +7,18 @@ import (
 	"math"
 	"os"
 	"testing"
+
+	"greyrelease.example.com/hooks/jsontree"
 )
 
 var update = flag.Bool("update", false, "write testdata/*.golden")
+
+// parted is a ConfigMap with one part.
+type parted struct{ name, text string }
+
+func (p parted) Parts() (object any, parts []jsontree.Field) {
+	return map[string]any{"kind": "ConfigMap"}, []jsontree.Field{{Name: p.name, Raw: []byte(p.text)}}
+}
 
 func TestEncodeGolden(t *testing.T) {
 	full := &SyncResponse{
@@ -21,6 +30,8 @@ func TestEncodeGolden(t *testing.T) {
 				Kind string `json:"kind"`
 				Name string `json:"name,omitempty"`
 			}{Kind: "Service"},
+			parted{"data", "{ \"a b\" : \"\\\" \\u003c\",\n\t\"c\": [ 1.0,\r {} ] }"},
+			parted{"data", ""},
 		},
 		ResyncAfterSeconds: 30,
 		Finalized:          true,

@@ -1,6 +1,10 @@
 package history
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"greyrelease.example.com/hooks/jsontree"
+)
 
 // Object is an observed ConfigMap, as far as this package reads it.
 type Object struct {
@@ -34,4 +38,12 @@ type Metadata struct {
 
 func newConfigMap(name string) ConfigMap {
 	return ConfigMap{APIVersion: "v1", Kind: "ConfigMap", Metadata: Metadata{Name: name}}
+}
+
+// Parts are data and binaryData, which were observed or made by this package: of 50
+// snapshots they are all but all bytes.
+func (c ConfigMap) Parts() (object any, parts []jsontree.Field) {
+	parts = []jsontree.Field{{Name: "data", Raw: c.Data}, {Name: "binaryData", Raw: c.BinaryData}}
+	c.Data, c.BinaryData = nil, nil
+	return c, parts
 }

@@ -59,6 +59,26 @@ func AppendCanonical(dst []byte, v Value) []byte {
 	return dst
 }
 
+// AppendCompact appends a text that is known to be JSON without the white space between
+// its pieces; all else stays as it is written.
+func AppendCompact(dst, text []byte) []byte {
+	s := apart{scanner[[]byte]{src: text}}
+	kept := 0
+	for s.pos < len(text) {
+		switch text[s.pos] {
+		case '"':
+			s.skipString()
+		case ' ', '\t', '\n', '\r':
+			dst = append(dst, text[kept:s.pos]...)
+			s.space()
+			kept = s.pos
+		default:
+			s.pos++
+		}
+	}
+	return append(dst, text[kept:]...)
+}
+
 // AppendString appends s as a JSON string with the fewest escapes.
 func AppendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"

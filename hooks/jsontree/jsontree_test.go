@@ -159,8 +159,8 @@ func TestEqual(t *testing.T) {
 }
 
 // FuzzParse compares with encoding/json: the same texts are JSON, but for a
-// name that stands twice and for bounds; the same values come out; and the
-// canonical form is its own canonical form.
+// name that stands twice and for bounds; the same values come out; white space is
+// the same; and the canonical form is its own canonical form.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"spec":{"containers":[{"name":"a","args":["<&>","\u2028\ud800"],"x":[1.5e3,-0,null,true]}]}}`,
@@ -180,6 +180,13 @@ func FuzzParse(f *testing.F) {
 		}
 		if !json.Valid(data) {
 			t.Fatalf("%q is no JSON", data)
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, data); err != nil {
+			t.Fatal(err)
+		}
+		if got := AppendCompact(nil, data); !bytes.Equal(compact.Bytes(), got) {
+			t.Fatalf("want %q, got %q", compact.Bytes(), got)
 		}
 		text := Canonical(v)
 		again, err := Parse(text)
