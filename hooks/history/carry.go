@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -21,6 +22,9 @@ import (
 // for a path such as "history", gives the same text that is not "".
 // If nothing is unknown, next is returned as it is.
 func Carry(old, again, next []byte, identity func(path string, element Member) string) ([]byte, error) {
+	if bytes.Equal(old, again) {
+		return next, nil // the usual case
+	}
 	was, err := jsontree.ParseVerbatim(old)
 	if err != nil {
 		return next, nil //nolint:nilerr // what cannot be read has nothing to keep
