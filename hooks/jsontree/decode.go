@@ -69,27 +69,23 @@ func (p *decoding) keep(inner []byte, plain bool) string {
 }
 
 func (p *decoding) into(v reflect.Value, to *plan, depth int) bool {
-	p.space()
-	start := p.pos
-	switch to.kind {
-	case raw, own:
-		if p.pass(depth) != nil {
-			return false
-		}
-		if to.kind == own {
-			return v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(p.src[start:p.pos]) == nil
-		}
-		v.SetBytes(bytes.Clone(p.src[start:p.pos]))
-		return true
-	}
-	if depth > maxDepth {
+	if p.space(); depth > maxDepth {
 		return false
 	}
-	if p.peek() == 'n' {
+	start := p.pos
+	if p.peek() == 'n' && to.kind != raw && to.kind != own {
 		// A null is as good as nothing: the value is new.
 		return p.word("null") == nil && to.kind != other
 	}
 	switch to.kind {
+	case raw:
+		if p.pass(depth) != nil {
+			return false
+		}
+		v.SetBytes(bytes.Clone(p.src[start:p.pos]))
+		return true
+	case own:
+		return p.pass(depth) == nil && v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(p.src[start:p.pos]) == nil
 	case pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		return p.into(v.Elem(), to.elem, depth)
@@ -114,6 +110,7 @@ func (p *decoding) into(v reflect.Value, to *plan, depth int) bool {
 		n, err := strconv.ParseInt(string(p.src[start:p.pos]), 10, 64)
 		v.SetInt(n)
 		return err == nil && !v.OverflowInt(n)
+	case other:
 	}
 	return false
 }

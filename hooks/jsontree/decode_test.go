@@ -28,7 +28,6 @@ type everything struct {
 	Never    string                       `json:"-"`
 	Fraction float64                      `json:"fraction"`
 	Bytes    []byte                       `json:"bytes"`
-	hidden   string
 }
 
 type inner struct{ Name string }
@@ -59,7 +58,7 @@ var seeds = []struct {
 	{`{"texts":["a","",null],"list":[{"A":"1","B":"2"},{"b":"3"},{}],"labels":{"a":"b","":"c"},"tables":{"x":{"y":{"Name":"n"},"z":null},"w":{}}}`, true},
 	{`{"texts":[],"list":[],"labels":{},"tables":{}}`, true},
 	{`{"text":"\ud83d\ude00\ud83d \"\\\/\b\f\n\r\t<&>","labels":{"\u0061":"b"}}`, true},
-	{`{"Text":"other","TEXT":7,"Number":"x","never":1,"Never":1,"-":2,"hidden":"x"}`, true},
+	{`{"Text":"other","TEXT":7,"Number":"x","never":1,"Never":1,"-":2}`, true},
 	{`{"number":9223372036854775807,"small":-2147483648,"unknown":{"a":1,"a":2}}`, true},
 
 	{``, false},
