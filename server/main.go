@@ -57,6 +57,7 @@ func run(args []string, lookup func(string) (string, bool), stdout, stderr io.Wr
 		fmt.Fprintln(stdout, currentBuild())
 		return 0
 	}
+	tuneCollector(c, lookup)
 	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: c.logLevel}))
 
 	// A second signal ends the process at once.
