@@ -17,7 +17,7 @@ INSTALL  ?= bin/install.yaml
 # How long make soak goes on.
 FOR      ?= 1h
 
-.PHONY: help build verify-build sbom generate manifests check test e2e soak control-plane cluster cluster-down demo fmt lint fuzz tidy format vet generated race
+.PHONY: help build verify-build sbom generate manifests check test e2e soak control-plane cluster cluster-down demo fmt lint fuzz bench tidy format vet generated race
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -89,6 +89,10 @@ fuzz: ## Fuzz each target for FUZZTIME, 60s by default
 		echo "fuzzing $${func#func } in $$(dirname $$file)"; \
 		go test ./$$(dirname $$file) -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) < /dev/null || exit 1; \
 	done
+
+# Never a test: what a machine does besides decides what comes out.
+bench: ## Compare the benchmarks of a sync with those of the commit BASE, HEAD by default
+	test/bench.sh $(or $(BASE),HEAD)
 
 tidy:
 	@for m in $(MODULES); do echo "go mod tidy -diff in $$m"; (cd $$m && go mod tidy -diff) || exit 1; done

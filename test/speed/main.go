@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -55,6 +56,7 @@ func run(ctx context.Context, calls, parents int) error {
 	if err != nil {
 		return err
 	}
+	began := load()
 	fmt.Println("| request | hook | CPU of a call | calls a second of one core | ratio | p50, p99 of 200 callers at once |")
 	fmt.Println("|---|---|---|---|---|---|")
 	for _, r := range requests {
@@ -87,7 +89,21 @@ func run(ctx context.Context, calls, parents int) error {
 				ms(row.cpu), float64(time.Second)/float64(row.cpu), float64(row.cpu)/float64(base), ms(row.p50), ms(row.p99))
 		}
 	}
-	return memory(ctx, binary, requests[1].body, parents)
+	if err := memory(ctx, binary, requests[1].body, parents); err != nil {
+		return err
+	}
+	fmt.Printf("load average before and after: %s, %s\n", began, load())
+	return nil
+}
+
+// load is the load average of the last minute.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	one, _, _ := strings.Cut(string(text), " ")
+	return one
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

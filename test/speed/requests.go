@@ -16,20 +16,19 @@ type request struct {
 	children int
 }
 
-// requests are a first install, a release that waits in its second batch, both as
-// they were recorded from a real API server, and the second with 60 revisions of
-// history, which the service makes itself.
+// requests are a release of a test that has just begun, one that waits in its second
+// batch as it was recorded from a real API server, and that with 66 revisions of history,
+// which the service makes itself.
 func requests(service *hook) ([]request, error) {
-	const recorded = "test/fixtures/recorded/"
-	small, err := os.ReadFile(recorded + "server-side-pending.request.json")
+	small, err := read("test/fixtures/progressing.request.json")
 	if err != nil {
-		return nil, fmt.Errorf("cannot read request, run this at the top of the repository: %w", err)
+		return nil, err
 	}
-	usual, err := os.ReadFile(recorded + "dynamic-paused.request.json")
+	usual, err := read("test/fixtures/recorded/dynamic-paused.request.json")
 	if err != nil {
-		return nil, fmt.Errorf("cannot read request: %w", err)
+		return nil, err
 	}
-	large, err := grow(service, usual, 60)
+	large, err := grow(service, usual, 66)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +45,19 @@ func requests(service *hook) ([]request, error) {
 		all = append(all, request{body, n})
 	}
 	return all, nil
+}
+
+// read reads a request, compact as Metacontroller sends it.
+func read(name string) ([]byte, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read request, run this at the top of the repository: %w", err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return nil, fmt.Errorf("cannot read request: %w", err)
+	}
+	return compact.Bytes(), nil
 }
 
 // grow asks the service for one version after the other, and keeps the snapshots
