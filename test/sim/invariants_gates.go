@@ -376,7 +376,7 @@ func planOf(parent *Object) []stop {
 		return plan
 	}
 	step := number(tree, "batchSize")
-	if step == 0 {
+	if step <= 0 { // none is set, or one that is not valid
 		step = max(1, (replicas+3)/4)
 	}
 	at := int64(0)
