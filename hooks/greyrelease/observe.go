@@ -11,6 +11,7 @@ import (
 	"greyrelease.example.com/hooks/composite"
 	"greyrelease.example.com/hooks/diagnosis"
 	"greyrelease.example.com/hooks/history"
+	"greyrelease.example.com/hooks/jsontree"
 	"greyrelease.example.com/hooks/rollout"
 )
 
@@ -157,11 +158,25 @@ func observe(req *Request) (*observation, error) {
 // readStatus reads what is used of the parent's status. If it can't be read,
 // somebody wrote it by hand, and it is only a hint.
 func (o *observation) readStatus(raw json.RawMessage) {
-	if len(raw) == 0 || json.Unmarshal(raw, &o.status) != nil {
+	if len(raw) == 0 || unmarshal(raw, &o.status, statusDecoder) != nil {
 		o.status = lastStatus{}
 		return
 	}
 	o.status.read = true
+}
+
+var (
+	statusDecoder = jsontree.NewFoldingDecoder[lastStatus]()
+	recordDecoder = jsontree.NewFoldingDecoder[rollout.Record]()
+)
+
+// unmarshal is json.Unmarshal, in a fraction of the time where a text is as usual.
+func unmarshal[T any](text json.RawMessage, into *T, usual *jsontree.Decoder[T]) error {
+	if value, ok := usual.Decode(text); ok {
+		*into = *value
+		return nil
+	}
+	return json.Unmarshal(text, into)
 }
 
 func (o *observation) sortConfigMaps(children []Child) {
@@ -208,7 +223,7 @@ func (o *observation) readRecord() error {
 	}
 	if err == nil {
 		var r rollout.Record
-		err = json.Unmarshal(text, &r)
+		err = unmarshal(text, &r, recordDecoder)
 		if format := formatOf(text, &r, err); format > rollout.Format {
 			return &composite.RetryError{
 				After:  2 * time.Second,

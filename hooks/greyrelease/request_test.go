@@ -9,6 +9,7 @@ import (
 
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
+	"greyrelease.example.com/hooks/history"
 	"greyrelease.example.com/hooks/jsontree"
 )
 
@@ -49,6 +50,35 @@ func TestRequestsAreDecodedInOnePass(t *testing.T) {
 		if want := !strings.HasPrefix(name, "bad-request-no-json") && !strings.HasPrefix(name, "bad-request-child"); ok != want {
 			t.Errorf("%s: want %v, got %v", name, want, ok)
 		}
+	}
+}
+
+func TestRecordsAndStatusesAreDecodedInOnePass(t *testing.T) {
+	records, statuses := 0, 0
+	for name, text := range fixtures(t) {
+		request, ok := wireDecoder.Decode(text)
+		if !ok || request.Parent == nil {
+			continue
+		}
+		if status := request.Parent.Status; status != nil {
+			statuses++
+			if _, ok := statusDecoder.Decode(status); !ok {
+				t.Errorf("%s: the status is not decoded", name)
+			}
+		}
+		for _, c := range request.Children[kindConfigMap] {
+			record, found, err := history.RecordText(history.Object{Data: c.Data})
+			if err != nil || !found {
+				continue
+			}
+			records++
+			if _, ok := recordDecoder.Decode(record); !ok && name != "record-unreadable.request.json" {
+				t.Errorf("%s: the record is not decoded", name)
+			}
+		}
+	}
+	if records < 50 || statuses < 50 {
+		t.Errorf("want records and statuses in the fixtures, got %d and %d", records, statuses)
 	}
 }
 

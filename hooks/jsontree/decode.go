@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -16,14 +17,24 @@ import (
 // It knows what is usual and gives up on the rest: text that is not JSON, values
 // of another type than their field, names of fields that stand twice or are
 // written with escapes, nesting beyond 200 levels. What that means, and how it
-// is told, is left to a decoder that knows everything. What a Decoder does decode,
-// it decodes as k8s.io/apimachinery/pkg/util/json does: names are compared
-// exactly.
-type Decoder[T any] struct{ plan *plan }
+// is told, is left to a decoder that knows everything.
+type Decoder[T any] struct {
+	plan  *plan
+	folds bool
+}
 
-// NewDecoder makes the decoder of a type once and for all.
+// NewDecoder makes the decoder of a type once and for all. What it decodes, it decodes
+// as k8s.io/apimachinery/pkg/util/json does: names are compared exactly.
 func NewDecoder[T any]() *Decoder[T] {
-	return &Decoder[T]{planOf(reflect.TypeFor[T](), map[reflect.Type]*plan{})}
+	return &Decoder[T]{plan: planOf(reflect.TypeFor[T](), map[reflect.Type]*plan{})}
+}
+
+// NewFoldingDecoder is NewDecoder for what encoding/json decodes, which takes "Name"
+// for "name": on such names it gives up.
+func NewFoldingDecoder[T any]() *Decoder[T] {
+	d := NewDecoder[T]()
+	d.folds = true
+	return d
 }
 
 // Decode decodes data; ok is false if it gave up. The value shares no memory with
@@ -33,7 +44,7 @@ func (d *Decoder[T]) Decode(data []byte) (value *T, ok bool) {
 		return nil, false
 	}
 	value = new(T)
-	p := decoding{scanner: scanner[[]byte]{src: data}}
+	p := decoding{scanner: scanner[[]byte]{src: data}, folds: d.folds}
 	if !p.into(reflect.ValueOf(value).Elem(), d.plan, 0) {
 		return nil, false
 	}
@@ -46,7 +57,8 @@ type decoding struct {
 	scanner[[]byte]
 	// kept are strings of the values. To allocate each for itself would take longer
 	// than to read it.
-	kept strings.Builder
+	kept  strings.Builder
+	folds bool
 }
 
 // minKept and maxKept bound the pieces of memory for strings; each is twice as large
@@ -110,6 +122,13 @@ func (p *decoding) into(v reflect.Value, to *plan, depth int) bool {
 		n, err := strconv.ParseInt(string(p.src[start:p.pos]), 10, 64)
 		v.SetInt(n)
 		return err == nil && !v.OverflowInt(n)
+	case fraction:
+		if p.number() != nil {
+			return false
+		}
+		n, err := strconv.ParseFloat(string(p.src[start:p.pos]), 64)
+		v.SetFloat(n)
+		return err == nil
 	case other:
 	}
 	return false
@@ -148,10 +167,15 @@ func (p *decoding) structure(v reflect.Value, to *plan, depth int) bool {
 			}
 			twice := seen&(1<<i) != 0
 			seen |= 1 << i
-			return !twice && p.into(v.Field(f.index), f.plan, depth+1)
+			return !twice && p.into(f.of(v), f.plan, depth+1)
 		}
-		return plain && p.pass(depth+1) == nil
+		return plain && !(p.folds && to.folds(name)) && p.pass(depth+1) == nil
 	})
+}
+
+// folds tells whether a name is a field's but for the case of its letters.
+func (to *plan) folds(name []byte) bool {
+	return slices.ContainsFunc(to.fields, func(f field) bool { return strings.EqualFold(f.name, string(name)) })
 }
 
 // table decodes an object into a map.

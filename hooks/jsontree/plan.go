@@ -19,6 +19,16 @@ type field struct {
 	name  string // in JSON
 	index int
 	plan  *plan
+	// within is the field that it is promoted from, nil if it is the structure's own.
+	within *field
+}
+
+// of is the field of a structure.
+func (f *field) of(v reflect.Value) reflect.Value {
+	if f.within != nil {
+		v = f.within.of(v)
+	}
+	return v.Field(f.index)
 }
 
 // target is a kind of Go type.
@@ -29,8 +39,9 @@ const (
 	text
 	truth
 	integer
-	raw // json.RawMessage
-	own // decodes itself
+	fraction // float64
+	raw      // json.RawMessage
+	own      // decodes itself
 	pointer
 	list
 	table // a map by strings
@@ -60,6 +71,8 @@ func planOf(t reflect.Type, known map[reflect.Type]*plan) *plan {
 		p.kind = truth
 	case t == reflect.TypeFor[int64](), t == reflect.TypeFor[int](), t == reflect.TypeFor[int32]():
 		p.kind = integer
+	case t == reflect.TypeFor[float64]():
+		p.kind = fraction
 	case kind == reflect.Pointer:
 		p.kind, p.elem = pointer, planOf(t.Elem(), known)
 	case kind == reflect.Slice && t.Elem().Kind() != reflect.Uint8: // bytes are in base64
@@ -78,20 +91,35 @@ func fieldsOf(t reflect.Type, known map[reflect.Type]*plan) ([]field, target) {
 	var fields []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		tag := f.Tag.Get("json")
-		name, options, _ := strings.Cut(tag, ",")
-		if f.Anonymous || strings.Contains(options, "string") {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case strings.Contains(options, "string"):
 			return nil, other
+		case name == "-":
+		case f.Anonymous:
+			embedded := planOf(f.Type, known)
+			if embedded.kind != structure || name != "" {
+				return nil, other
+			}
+			for _, promoted := range embedded.fields {
+				if promoted.within != nil {
+					return nil, other
+				}
+				promoted.within = &field{index: i}
+				fields = append(fields, promoted)
+			}
+		case f.IsExported():
+			if name == "" {
+				name = f.Name
+			}
+			fields = append(fields, field{name: name, index: i, plan: planOf(f.Type, known)})
 		}
-		if !f.IsExported() || tag == "-" {
-			continue
-		}
-		if name == "" {
-			name = f.Name
-		}
-		fields = append(fields, field{name, i, planOf(f.Type, known)})
 	}
-	if len(fields) > mostFields {
+	names := map[string]bool{}
+	for _, f := range fields {
+		names[f.name] = true
+	}
+	if len(fields) > mostFields || len(names) < len(fields) {
 		return nil, other
 	}
 	return fields, structure
