@@ -169,7 +169,8 @@ func (p *decoding) structure(v reflect.Value, to *plan, depth int) bool {
 			seen |= 1 << i
 			return !twice && p.into(f.of(v), f.plan, depth+1)
 		}
-		return plain && !(p.folds && to.folds(name)) && p.pass(depth+1) == nil
+		unusual := !plain || p.folds && to.folds(name)
+		return !unusual && p.pass(depth+1) == nil
 	})
 }
 
