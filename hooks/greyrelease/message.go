@@ -191,10 +191,13 @@ func (a *answer) trouble(r *rollout.Record) []string {
 	return out
 }
 
+// awaitSeconds is how long a child may take to appear before the message names it.
+const awaitSeconds = 5
+
 // absent names children that were asked for and are not there. A child takes a
 // moment to appear; only what takes longer is worth a word.
 func (a *answer) absent() []string {
-	if a.sinceChange() < 5*time.Second {
+	if a.sinceChange() < awaitSeconds*time.Second {
 		return nil
 	}
 	out := make([]string, 0, len(a.missing))

@@ -34,6 +34,9 @@ const (
 	// AnnotationPods is where operators say, on the CompositeController, "true": pods
 	// come along with requests, for releases to say what is wrong with them.
 	AnnotationPods = history.Prefix + "pods"
+	// AnnotationSnapshots says, on the record's ConfigMap, "Secret" while revisions are
+	// kept in Secrets: when Metacontroller sends none along, nothing else shows it.
+	AnnotationSnapshots = history.Prefix + "snapshots"
 	// AnnotationCommand is where users write commands, on the GreyRelease.
 	AnnotationCommand = history.Prefix + "command"
 )
@@ -47,6 +50,7 @@ const (
 const (
 	kindDeployment = "Deployment.apps/v1"
 	kindConfigMap  = "ConfigMap.v1"
+	kindSecret     = "Secret.v1"
 	kindService    = "Service.v1"
 	kindHTTPRoute  = "HTTPRoute.gateway.networking.k8s.io/v1"
 	kindIngress    = "Ingress.networking.k8s.io/v1"

@@ -32,6 +32,8 @@ type observation struct {
 	recordMap  *history.Object
 	recordText json.RawMessage
 	record     *rollout.Record
+	// holders are the names of the ConfigMaps and Secrets that are there.
+	holders map[holder]bool
 	// written is when Metacontroller last changed the record's ConfigMap.
 	written     time.Time
 	deployments map[int64]*Child // by revision number
@@ -144,7 +146,7 @@ func observe(req *Request) (*observation, error) {
 		deployments: map[int64]*Child{}, identity: map[int64]rollout.Revision{},
 	}
 	o.readStatus(req.Parent.Status)
-	o.sortConfigMaps(req.All(kindConfigMap))
+	o.sortSnapshots(req)
 	if err := o.readRecord(); err != nil {
 		return nil, err
 	}
@@ -177,39 +179,6 @@ func unmarshal[T any](text json.RawMessage, into *T, usual *jsontree.Decoder[T])
 		return nil
 	}
 	return json.Unmarshal(text, into)
-}
-
-func (o *observation) sortConfigMaps(children []Child) {
-	objects := make([]history.Object, 0, len(children))
-	byName := make(map[string]Child, len(children))
-	for _, c := range children {
-		object := history.Object{
-			Name: c.Metadata.Name, Labels: c.Metadata.Labels, Annotations: c.Metadata.Annotations,
-			Immutable: c.Immutable, Data: c.Data, BinaryData: c.BinaryData,
-		}
-		if c.Metadata.Name == recordName(o.name) {
-			if c.Metadata.DeletionTimestamp == "" {
-				o.recordMap, o.written = &object, lastWrite(c.Metadata.ManagedFields)
-			}
-			continue
-		}
-		objects = append(objects, object)
-		byName[c.Metadata.Name] = c
-	}
-	for _, s := range history.Read(objects) {
-		if strings.HasPrefix(s.Name, o.name+"-rev-") {
-			o.snapshots = append(o.snapshots, s)
-			delete(byName, s.Name)
-			if s.Broken != "" {
-				o.note("%v", &history.BrokenError{Name: s.Name, Number: s.Number, Reason: s.Broken})
-			}
-		}
-	}
-	for _, object := range objects {
-		if c, left := byName[object.Name]; left {
-			o.foreign = append(o.foreign, c)
-		}
-	}
 }
 
 // readRecord decodes the record. One that can't be read is a lost one.

@@ -36,7 +36,7 @@ func (o *observation) sortRoutes(req *Request) {
 	for _, kind := range req.Kinds() {
 		o.given[kind] = true
 		switch kind {
-		case kindConfigMap, kindDeployment:
+		case kindConfigMap, kindDeployment, kindSecret:
 		case kindService:
 			o.sortServices(req.All(kind))
 		case kindHTTPRoute:

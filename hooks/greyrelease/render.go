@@ -97,6 +97,8 @@ type answer struct {
 	// routeWake is in how many seconds a route that nobody has reported on is looked
 	// at again; 0 for not at all.
 	routeWake int64
+	// moveWake is in how many seconds a snapshot is old enough to be copied; 0 for none.
+	moveWake int64
 }
 
 // renderDeployments answers with the Deployments that were ordered.
@@ -305,8 +307,9 @@ func (o *observation) undeployable(r rollout.Revision, template history.Template
 }
 
 // makeSnapshot builds the snapshot of the spec's content.
-func (o *observation) makeSnapshot(d *desire) (history.ConfigMap, error) {
+func (o *observation) makeSnapshot(d *desire) (history.Holder, error) {
 	return history.NewSnapshot(history.Draft{
+		Kind: d.spec.SnapshotKind,
 		Name: snapshotName(o.name, d.wish.Content.Number), Number: d.wish.Content.Number,
 		Content: d.content, Labels: map[string]string{LabelName: o.name},
 		Spec: o.parent.Spec, Template: d.draft.template,
@@ -317,14 +320,14 @@ func (o *observation) makeSnapshot(d *desire) (history.ConfigMap, error) {
 // target that has none yet.
 func (a *answer) renderHistory() error {
 	for _, s := range a.kept() {
-		a.children = append(a.children, history.Emit(s))
+		a.renderKept(s)
 	}
 	if a.next == nil || a.draft == nil || a.next.Target.Number != a.wish.Content.Number {
 		return nil
 	}
 	asked := a.record != nil && a.record.Target.Number == a.wish.Content.Number
 	if asked {
-		a.missing = append(a.missing, "ConfigMap "+snapshotName(a.name, a.wish.Content.Number))
+		a.missing = append(a.missing, string(a.spec.SnapshotKind)+" "+snapshotName(a.name, a.wish.Content.Number))
 	}
 	if asked && a.parent.Metadata.Generation != a.record.Generation && a.sinceChange() < snapshotGrace {
 		// A cache may not show it yet. It would be made from a spec that has other
@@ -393,10 +396,12 @@ func (a *answer) renderRecord() error {
 		if a.recordMap != nil {
 			// It can't be read and there is nothing to make it from: left to whoever
 			// can tell what it was.
-			a.children = append(a.children, history.ConfigMap{
-				APIVersion: "v1", Kind: "ConfigMap",
-				Metadata: history.Metadata{Name: recordName(a.name), Labels: map[string]string{LabelName: a.name}},
-				Data:     a.recordMap.Data, BinaryData: a.recordMap.BinaryData, Immutable: a.recordMap.Immutable,
+			a.children = append(a.children, history.Holder{
+				APIVersion: "v1", Kind: history.ConfigMap,
+				Metadata: history.Metadata{
+					Name: recordName(a.name), Labels: map[string]string{LabelName: a.name}, Annotations: a.recordAnnotations(),
+				},
+				Data: a.recordMap.Data, BinaryData: a.recordMap.BinaryData, Immutable: a.recordMap.Immutable,
 			})
 		}
 		return nil
@@ -422,7 +427,8 @@ func (a *answer) renderRecord() error {
 			}
 		}
 	}
-	a.children = append(a.children, history.RecordMap(recordName(a.name), map[string]string{LabelName: a.name}, a.recordMap, text))
+	a.children = append(a.children, history.RecordMap(
+		recordName(a.name), map[string]string{LabelName: a.name}, a.recordAnnotations(), a.recordMap, text))
 	return nil
 }
 
@@ -457,8 +463,8 @@ func (a *answer) lists(kind, name string) bool {
 		switch c := child.(type) {
 		case deployment:
 			return kind == c.Kind && name == c.Metadata.Name
-		case history.ConfigMap:
-			return kind == c.Kind && name == c.Metadata.Name
+		case history.Holder:
+			return kind == string(c.Kind) && name == c.Metadata.Name
 		case service:
 			return kind == c.Kind && name == c.Metadata.Name
 		case httpRoute:

@@ -28,6 +28,7 @@ type Child struct {
 	Immutable  *bool              `json:"immutable"`
 	Data       json.RawMessage    `json:"data"`
 	BinaryData json.RawMessage    `json:"binaryData"`
+	Type       string             `json:"type"` // of a Secret
 }
 
 // Related is an object that the customize hook asked for: what is needed of

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"greyrelease.example.com/hooks/history"
 	"greyrelease.example.com/hooks/rollout"
 )
 
@@ -31,6 +32,7 @@ type Spec struct {
 	AutoRollback            bool
 	RollbackTo              int64 // 0: not pinned
 	HistoryLimit            int64
+	SnapshotKind            history.Kind
 	BlueGreen               bool
 	ScaleDownDelaySeconds   int64
 	MaxRestarts             int64
@@ -73,6 +75,7 @@ func defaultSpec() *Spec {
 		ProgressDeadlineSeconds: 600,
 		AutoRollback:            true,
 		HistoryLimit:            10,
+		SnapshotKind:            history.ConfigMap,
 		MaxRestarts:             rollout.DefaultMaxRestarts,
 	}
 }
@@ -128,6 +131,9 @@ func decodeSpec(raw json.RawMessage) (*Spec, field.ErrorList) {
 	o.boolean("autoRollback", &s.AutoRollback)
 	o.integer("rollbackTo", 1, maxNumber, &s.RollbackTo)
 	o.integer("revisionHistoryLimit", 0, maxHistoryLimit, &s.HistoryLimit)
+	kind := string(s.SnapshotKind)
+	o.text("snapshotKind", &kind, checkSnapshotKind)
+	s.SnapshotKind = history.Kind(kind)
 	var delay *int64
 	o.optional("scaleDownDelaySeconds", maxNumber, &delay)
 	o.health("health", s)

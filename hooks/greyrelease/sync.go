@@ -176,6 +176,9 @@ func (a *answer) resyncAfter() float64 {
 	if a.routeWake > 0 {
 		sooner(a.routeWake)
 	}
+	if a.moveWake > 0 {
+		sooner(a.moveWake)
+	}
 	if a.countsHeld > 0 {
 		sooner(a.countsHeld)
 	}

@@ -158,6 +158,12 @@ type GreyReleaseSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
+	// Kind of object that revisions are kept in, with their whole template: ConfigMap, or
+	// Secret where those who may read ConfigMaps are not to see it. Only where the
+	// overlay for Secrets is installed. Revisions that are kept already move when it
+	// changes. Default: ConfigMap.
+	SnapshotKind SnapshotKind `json:"snapshotKind,omitempty"`
+
 	// Seconds for which the previous version keeps its pods after the last request
 	// was led to it. Above 0 only with a router (traffic.httpRoute, traffic.ingress)
 	// or BlueGreen, because without one those pods would still be reached.
@@ -199,6 +205,17 @@ const (
 	// StrategyBlueGreen starts the new version beside the old one and switches the
 	// requests at once.
 	StrategyBlueGreen Strategy = "BlueGreen"
+)
+
+// SnapshotKind is a kind of object that revisions are kept in.
+// +kubebuilder:validation:Enum=ConfigMap;Secret
+type SnapshotKind string
+
+const (
+	// SnapshotConfigMap keeps revisions in ConfigMaps.
+	SnapshotConfigMap SnapshotKind = "ConfigMap"
+	// SnapshotSecret keeps revisions in Secrets.
+	SnapshotSecret SnapshotKind = "Secret"
 )
 
 // Batch is one step of an explicit plan.

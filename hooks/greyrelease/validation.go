@@ -53,6 +53,14 @@ func checkStrategy(v string) string {
 	return "must be Canary, which is also the default, or BlueGreen"
 }
 
+func checkSnapshotKind(v string) string {
+	switch SnapshotKind(v) {
+	case SnapshotConfigMap, SnapshotSecret:
+		return ""
+	}
+	return "must be ConfigMap, which is also the default, or Secret"
+}
+
 // checkAscending checks that sizes grow, because they are cumulative. A number
 // and a percentage are not compared: which one is larger depends on replicas, and
 // an autoscaler must be free to change those. [1, "20%", 5, "50%"] passes,

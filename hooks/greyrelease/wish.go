@@ -45,6 +45,7 @@ func (o *observation) want() desire {
 	if d.spec.Replicas != nil {
 		d.wish.Replicas = *d.spec.Replicas
 	}
+	o.checkSnapshotKind(&d)
 	if len(d.errs) > 0 {
 		return d
 	}
@@ -221,7 +222,7 @@ func (o *observation) number(content history.Content) (int64, error) {
 	return number, err
 }
 
-// nameTaken tells whether a ConfigMap of this name is there, whatever it is.
+// nameTaken tells whether an object of this name is there, whatever it is.
 func (o *observation) nameTaken(name string) bool {
 	return slices.ContainsFunc(o.snapshots, func(s history.Snapshot) bool { return s.Name == name }) ||
 		slices.ContainsFunc(o.foreign, func(c Child) bool { return c.Metadata.Name == name })

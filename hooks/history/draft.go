@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -12,7 +13,8 @@ import (
 
 // Draft is a snapshot to be made.
 type Draft struct {
-	Name    string            // of the ConfigMap, <release>-rev-<number>
+	Kind    Kind              // "" is ConfigMap
+	Name    string            // of the ConfigMap or Secret, <release>-rev-<number>
 	Number  int64             // at least 1
 	Content Content           // must be the content of Spec
 	Labels  map[string]string // besides number and revision
@@ -21,51 +23,63 @@ type Draft struct {
 	Template json.RawMessage
 }
 
-// NewSnapshot builds the ConfigMap that keeps a revision: immutable, with the
+// NewSnapshot builds the object that keeps a revision: immutable, with the
 // spec and the rendered template, gzipped where they are large. The bytes
 // depend on nothing but the arguments. A *TooBigError means that it cannot be
 // kept in this mode, and so must not be released.
-func NewSnapshot(d Draft, mode Mode) (ConfigMap, error) {
+func NewSnapshot(d Draft, mode Mode) (Holder, error) {
 	if d.Number < 1 || d.Number > MaxNumber {
-		return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: number %d is out of range", d.Name, d.Number)
+		return Holder{}, fmt.Errorf("cannot make snapshot %s: number %d is out of range", d.Name, d.Number)
 	}
 	stored, err := IdentifySpec(d.Spec)
 	if err != nil {
-		return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: %w", d.Name, err)
+		return Holder{}, fmt.Errorf("cannot make snapshot %s: %w", d.Name, err)
 	}
 	if !stored.Equal(d.Content) || stored.Hash != d.Content.Hash {
-		return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: the spec has the content of %s, not of %s",
+		return Holder{}, fmt.Errorf("cannot make snapshot %s: the spec has the content of %s, not of %s",
 			d.Name, stored.Hash, d.Content.Hash)
 	}
 	spec, err := Canonical(d.Spec)
 	if err != nil {
-		return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: %w", d.Name, err)
+		return Holder{}, fmt.Errorf("cannot make snapshot %s: %w", d.Name, err)
 	}
+	labels := maps.Clone(d.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[NumberLabel] = strconv.FormatInt(d.Number, 10)
+	labels[RevisionLabel] = d.Content.Hash
+	h := newHolder(cmp.Or(d.Kind, ConfigMap), d.Name)
+	h.Metadata.Labels = labels
+	h.Metadata.Annotations = map[string]string{VersionAnnotation: d.Content.Version}
+	if err := h.keep(spec, d.Template, mode); err != nil {
+		return Holder{}, fmt.Errorf("cannot make snapshot %s: %w", d.Name, err)
+	}
+	return h, nil
+}
+
+// keep fills in what a snapshot holds, for ever.
+func (h *Holder) keep(spec, template []byte, mode Mode) error {
 	immutable := true
-	c := newConfigMap(d.Name)
-	c.Metadata.Labels = maps.Clone(d.Labels)
-	if c.Metadata.Labels == nil {
-		c.Metadata.Labels = map[string]string{}
+	h.Immutable = &immutable
+	content := &h.Data
+	var err error
+	if h.Kind == Secret {
+		h.Type = SecretType
+		h.Data = encoded(spec, template)
+	} else {
+		h.Data = plain(spec, template)
 	}
-	c.Metadata.Labels[NumberLabel] = strconv.FormatInt(d.Number, 10)
-	c.Metadata.Labels[RevisionLabel] = d.Content.Hash
-	c.Metadata.Annotations = map[string]string{VersionAnnotation: d.Content.Version}
-	c.Immutable = &immutable
-	c.Data = plain(spec, d.Template)
-	if escapedSize(c.Data) > maxPlain {
-		c.Data = nil
-		if c.BinaryData, err = packed(spec, d.Template); err != nil {
-			return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: %w", d.Name, err)
+	if escapedSize(h.Data) > maxPlain {
+		if h.Kind != Secret { // A Secret has no binaryData: all its data is base64.
+			h.Data = nil
+			content = &h.BinaryData
+		}
+		if *content, err = packed(spec, template); err != nil {
+			return err
 		}
 	}
-	content := c.Data
-	if content == nil {
-		content = c.BinaryData
-	}
-	if err := Fits(content, mode); err != nil { // the rest is within the margin
-		return ConfigMap{}, fmt.Errorf("cannot make snapshot %s: %w", d.Name, err)
-	}
-	return c, nil
+	return Fits(*content, mode) // the rest is within the margin
 }
 
 func plain(spec, template []byte) json.RawMessage {
@@ -76,25 +90,32 @@ func plain(spec, template []byte) json.RawMessage {
 	return append(out, '}')
 }
 
+// encoded is the data of a Secret. Data and not stringData: the API server turns the
+// one into the other, so that stringData would be a difference, and a write, for ever.
+func encoded(spec, template []byte) json.RawMessage {
+	return texts("", spec, template)
+}
+
 func packed(spec, template []byte) (json.RawMessage, error) {
-	out := []byte{'{'}
-	for i, part := range []struct {
-		key  string
-		text []byte
-	}{{specKey, spec}, {templateKey, template}} {
-		if len(part.text) > maxUnpacked {
-			return nil, fmt.Errorf("%s has %d bytes, more than %d", part.key, len(part.text), maxUnpacked)
-		}
-		zipped, err := pack(part.text)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, `"`+part.key+gzipSuffix+`":"`...)
-		out = base64.StdEncoding.AppendEncode(out, zipped)
-		out = append(out, '"')
+	if longest := max(len(spec), len(template)); longest > maxUnpacked {
+		return nil, fmt.Errorf("a part of it has %d bytes, more than %d", longest, maxUnpacked)
 	}
-	return append(out, '}'), nil
+	zippedSpec, err := pack(spec)
+	if err != nil {
+		return nil, err
+	}
+	zippedTemplate, err := pack(template)
+	if err != nil {
+		return nil, err
+	}
+	return texts(gzipSuffix, zippedSpec, zippedTemplate), nil
+}
+
+// texts writes both parts as base64, as the API server would.
+func texts(suffix string, spec, template []byte) json.RawMessage {
+	out := append([]byte{'{'}, `"`+specKey+suffix+`":"`...)
+	out = base64.StdEncoding.AppendEncode(out, spec)
+	out = append(out, `","`+templateKey+suffix+`":"`...)
+	out = base64.StdEncoding.AppendEncode(out, template)
+	return append(out, `"}`...)
 }

@@ -13,8 +13,11 @@ import (
 // has is a cheap look at whether a part is there. Inside JSON strings quotes
 // are escaped, so that the quoted key can't be part of another text.
 func (s Snapshot) has(key string) bool {
-	return bytes.Contains(s.object.Data, []byte(`"`+key+`"`)) ||
-		bytes.Contains(s.object.BinaryData, []byte(`"`+key+gzipSuffix+`"`))
+	zipped := s.object.BinaryData
+	if s.object.Kind == Secret {
+		zipped = s.object.Data
+	}
+	return bytes.Contains(s.object.Data, []byte(`"`+key+`"`)) || bytes.Contains(zipped, []byte(`"`+key+gzipSuffix+`"`))
 }
 
 // Spec is the full spec as it was. The error is a *BrokenError.
@@ -78,33 +81,50 @@ func (s Snapshot) Template() (Template, error) {
 }
 
 func (s Snapshot) broken(err error) error {
-	return &BrokenError{Name: s.Name, Number: s.Number, Reason: err.Error()}
+	return &BrokenError{Kind: s.Kind, Name: s.Name, Number: s.Number, Reason: err.Error()}
 }
 
-// part finds a part in data or, unpacked, in binaryData.
+// part finds a part in data or, unpacked, where it is gzipped.
 func (s Snapshot) part(key string) (json.RawMessage, error) {
 	if s.Broken != "" {
 		return nil, errors.New(s.Broken)
 	}
-	if text, found, err := member(s.object.Data, key); err != nil || found {
-		return json.RawMessage(text), err
+	text, found, err := member(s.object.Data, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case found && s.object.Kind == Secret:
+		return decoded(key, text)
+	case found:
+		return json.RawMessage(text), nil
 	}
-	text, found, err := member(s.object.BinaryData, key+gzipSuffix)
-	if err != nil {
+	in := s.object.BinaryData
+	if s.object.Kind == Secret {
+		in = s.object.Data
+	}
+	if text, found, err = member(in, key+gzipSuffix); err != nil {
 		return nil, err
 	}
 	if !found {
 		return nil, errors.New("it has no " + key)
 	}
-	zipped, err := base64.StdEncoding.DecodeString(text)
+	zipped, err := decoded(key+gzipSuffix, text)
 	if err != nil {
-		return nil, fmt.Errorf("%s%s is no base64: %w", key, gzipSuffix, err)
+		return nil, err
 	}
 	unpacked, err := unpack(zipped)
 	if err != nil {
 		return nil, fmt.Errorf("cannot unpack %s%s: %w", key, gzipSuffix, err)
 	}
 	return unpacked, nil
+}
+
+func decoded(key, text string) ([]byte, error) {
+	out, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no base64: %w", key, err)
+	}
+	return out, nil
 }
 
 // member reads one string out of a JSON object of strings.

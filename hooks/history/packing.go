@@ -8,7 +8,7 @@ import (
 )
 
 // The parts of a snapshot. In data they stand as they are, in binaryData they
-// are gzipped and have the suffix.
+// are gzipped and have the suffix. A Secret has both in data, as base64.
 const (
 	specKey     = "spec.json"
 	templateKey = "template.json"
@@ -18,7 +18,7 @@ const (
 const (
 	// maxPlain is the size from which the parts are gzipped: the object appears
 	// twice in dynamic mode, and below this it may as well be readable with
-	// kubectl.
+	// kubectl. In a Secret, where base64 takes a third more, it counts encoded.
 	maxPlain = 100 << 10
 	// maxUnpacked bounds what a part may grow to. etcd takes 1.5 MiB, so that no
 	// spec is larger.

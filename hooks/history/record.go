@@ -19,13 +19,14 @@ func RecordText(o Object) (text json.RawMessage, found bool, err error) {
 	return json.RawMessage(s), true, nil
 }
 
-// RecordMap is the ConfigMap that holds the record, with the given labels.
+// RecordMap is the ConfigMap that holds the record, with the given labels and
+// annotations.
 // What was observed of it, if anything, keeps what is not ours to drop: other
 // keys of its data, which a newer version of the service may have put there.
 // Without a text the data is what was observed, byte for byte.
-func RecordMap(name string, labels map[string]string, observed *Object, text json.RawMessage) ConfigMap {
-	c := newConfigMap(name)
-	c.Metadata.Labels = maps.Clone(labels)
+func RecordMap(name string, labels, annotations map[string]string, observed *Object, text json.RawMessage) Holder {
+	c := newHolder(ConfigMap, name)
+	c.Metadata.Labels, c.Metadata.Annotations = maps.Clone(labels), maps.Clone(annotations)
 	data := jsontree.Value{Kind: jsontree.Object}
 	if observed != nil {
 		if text == nil {

@@ -24,7 +24,7 @@ func TestRecord(t *testing.T) {
 			if tt.observed != "" {
 				was = &Object{Name: "web-rollout", Data: json.RawMessage(tt.observed)}
 			}
-			c := RecordMap("web-rollout", labels, was, json.RawMessage(tt.text))
+			c := RecordMap("web-rollout", labels, nil, was, json.RawMessage(tt.text))
 			if string(c.Data) != tt.want || c.Metadata.Name != "web-rollout" || c.Metadata.Labels[Prefix+"name"] != "web" || c.Immutable != nil {
 				t.Errorf("want %s, got %+v with %s", tt.want, c, c.Data)
 			}
@@ -38,7 +38,7 @@ func TestRecord(t *testing.T) {
 
 func TestRecordUnchangedByteForByte(t *testing.T) {
 	data := `{ "record.json" : "{\u0022a\":1}"}`
-	c := RecordMap("web-rollout", nil, &Object{Name: "web-rollout", Data: json.RawMessage(data)}, nil)
+	c := RecordMap("web-rollout", nil, nil, &Object{Name: "web-rollout", Data: json.RawMessage(data)}, nil)
 	if string(c.Data) != data {
 		t.Errorf("want %s, got %s", data, c.Data)
 	}

@@ -37,9 +37,18 @@ func TestSnapshotSizes(t *testing.T) {
 		{why: "200 KiB of noise twice", padding: noise(200 << 10), zipped: true, serverSide: true},
 		{why: "450 KiB of noise twice", padding: noise(450 << 10), zipped: true},
 	} {
-		for mode, want := range map[Mode]bool{Dynamic: tt.dynamic, ServerSide: tt.serverSide} {
-			t.Run(fmt.Sprintf("%s/%d", tt.why, mode), func(t *testing.T) {
-				c, err := NewSnapshot(padded(t, draft(t, 1, "1"), tt.padding), mode)
+		for i := range 4 {
+			kind, mode, want := ConfigMap, Dynamic, tt.dynamic
+			if i%2 == 1 {
+				kind = Secret
+			}
+			if i > 1 {
+				mode, want = ServerSide, tt.serverSide
+			}
+			t.Run(fmt.Sprintf("%s/%s/%d", tt.why, kind, mode), func(t *testing.T) {
+				d := padded(t, draft(t, 1, "1"), tt.padding)
+				d.Kind = kind
+				c, err := NewSnapshot(d, mode)
 				var tooBig *TooBigError
 				if !want {
 					if !errors.As(err, &tooBig) {
@@ -50,7 +59,7 @@ func TestSnapshotSizes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if zipped := c.Data == nil; zipped != tt.zipped {
+				if zipped := c.Data == nil; kind == ConfigMap && zipped != tt.zipped {
 					t.Errorf("want gzip %v, got %v", tt.zipped, zipped)
 				}
 				stored, err := json.Marshal(c) // escapes HTML as Metacontroller does

@@ -33,7 +33,11 @@ type Snapshot struct {
 	Number  int64 // 0 if there is no telling
 	Hash    string
 	Version string
+	Kind    Kind
 	Name    string
+	// Former is an earlier copy of the snapshot, in the other kind; nil if there is
+	// none. It is in the way of nobody and may go: see paired.
+	Former *Snapshot
 	// Broken says why the snapshot cannot be used, "" if nothing speaks against
 	// it so far. The content may still turn out broken when it is opened.
 	Broken string
@@ -43,19 +47,24 @@ type Snapshot struct {
 
 // BrokenError says why a snapshot's content cannot be used.
 type BrokenError struct {
-	Name   string // of the ConfigMap
+	Kind   Kind
+	Name   string
 	Number int64
 	Reason string
 }
 
 func (e *BrokenError) Error() string {
-	return fmt.Sprintf("snapshot %s is broken: %s", e.Name, e.Reason)
+	name := e.Name
+	if e.Kind == Secret {
+		name = "Secret " + name
+	}
+	return fmt.Sprintf("snapshot %s is broken: %s", name, e.Reason)
 }
 
-// Read picks the snapshots out of observed ConfigMaps, ordered by number and
-// then by name. A ConfigMap is a snapshot if it has the number label or a name
-// like web-rev-3; what does not fit together makes it a broken one. Nothing
-// large is decoded.
+// Read picks the snapshots out of observed ConfigMaps and Secrets, ordered by number
+// and then by name. One is a snapshot if it has the number label or a name
+// like web-rev-3; what does not fit together makes it a broken one. Two copies of one
+// snapshot count as one. Nothing large is decoded but these.
 func Read(objects []Object) []Snapshot {
 	var snapshots []Snapshot
 	for _, o := range objects {
@@ -64,9 +73,11 @@ func Read(objects []Object) []Snapshot {
 		}
 	}
 	slices.SortFunc(snapshots, func(a, b Snapshot) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Name, b.Name),
+			// Who looks for a number finds the one that can be used.
+			cmp.Compare(a.Broken, b.Broken), cmp.Compare(a.Kind, b.Kind))
 	})
-	return snapshots
+	return paired(snapshots)
 }
 
 func read(o Object) (Snapshot, bool) {
@@ -82,6 +93,7 @@ func read(o Object) (Snapshot, bool) {
 		Number:  number(label),
 		Hash:    o.Labels[RevisionLabel],
 		Version: o.Annotations[VersionAnnotation],
+		Kind:    o.Kind,
 		Name:    o.Name,
 		object:  o,
 	}
@@ -117,15 +129,15 @@ func number(text string) int64 {
 // Labels and annotations of others are theirs and left out. The data shares its
 // memory with the request, for 50 snapshots of 60 KiB would cost 3 MB a sync;
 // nobody may write into it.
-func Emit(s Snapshot) ConfigMap {
-	c := newConfigMap(s.Name)
+func Emit(s Snapshot) Holder {
+	c := newHolder(s.Kind, s.Name)
 	c.Metadata.Labels = ours(s.object.Labels)
 	c.Metadata.Annotations = ours(s.object.Annotations)
 	if s.object.Immutable != nil {
 		immutable := *s.object.Immutable
 		c.Immutable = &immutable
 	}
-	c.Data, c.BinaryData = s.object.Data, s.object.BinaryData
+	c.Type, c.Data, c.BinaryData = s.object.Type, s.object.Data, s.object.BinaryData
 	return c
 }
 

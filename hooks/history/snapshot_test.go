@@ -37,8 +37,8 @@ func draft(t testing.TB, number int64, version string) Draft {
 	}
 }
 
-// observed is what comes back of a ConfigMap, with what others add to it.
-func observed(t testing.TB, c ConfigMap) Object {
+// observed is what comes back of an object, with what others add to it.
+func observed(t testing.TB, c Holder) Object {
 	t.Helper()
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -50,6 +50,7 @@ func observed(t testing.TB, c ConfigMap) Object {
 			Labels, Annotations map[string]string
 		}
 		Immutable  *bool
+		Type       string
 		Data       json.RawMessage
 		BinaryData json.RawMessage
 	}
@@ -63,6 +64,7 @@ func observed(t testing.TB, c ConfigMap) Object {
 	o.Metadata.Annotations["metacontroller.k8s.io/last-applied-configuration"] = string(raw)
 	o.Metadata.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
 	return Object{
+		Kind: c.Kind, UID: o.Metadata.Name + " " + string(c.Kind), Created: "2026-11-30T12:00:00Z", Type: o.Type,
 		Name: o.Metadata.Name, Labels: o.Metadata.Labels, Annotations: o.Metadata.Annotations,
 		Immutable: o.Immutable, Data: o.Data, BinaryData: o.BinaryData,
 	}
@@ -120,16 +122,24 @@ func TestNewSnapshotRefuses(t *testing.T) {
 // TestSnapshotRoundTrip: what is read is what was kept, and is emitted byte for
 // byte, without what others wrote (SN-09, LC-09).
 func TestSnapshotRoundTrip(t *testing.T) {
-	for _, size := range []int{0, 200 << 10} {
-		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
+	for _, tt := range []struct {
+		kind Kind
+		size int
+	}{{ConfigMap, 0}, {ConfigMap, 200 << 10}, {Secret, 0}, {Secret, 200 << 10}} {
+		t.Run(fmt.Sprintf("%s of %d bytes", tt.kind, tt.size), func(t *testing.T) {
+			size := tt.size
 			d := draft(t, 7, "1.28.0")
+			d.Kind = tt.kind
 			d = padded(t, d, strings.Repeat("灰度<&", size/10))
 			c, err := NewSnapshot(d, Dynamic)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if zipped := c.Data == nil; zipped != (size > 0) {
+			if zipped := bytes.Contains(append(c.Data, c.BinaryData...), []byte(`"spec.json.gz"`)); zipped != (size > 0) {
 				t.Errorf("want gzip %v, got %v", size > 0, zipped)
+			}
+			if tt.kind == Secret && (c.BinaryData != nil || c.Type != SecretType) {
+				t.Errorf("want type %s and data alone, got %q and %.100s", SecretType, c.Type, c.BinaryData)
 			}
 			snapshots := Read([]Object{observed(t, c)})
 			if len(snapshots) != 1 {
@@ -296,6 +306,16 @@ func TestBrokenSnapshots(t *testing.T) {
 			change: func(o *Object) {
 				whole := zip(spec)
 				o.Data, o.BinaryData = nil, json.RawMessage(fmt.Sprintf(`{"spec.json.gz":%q,"template.json.gz":""}`, whole[:len(whole)/8*4]))
+			},
+		},
+		{
+			why: "a Secret with text", late: "spec.json is no base64: illegal base64 data at input byte 0",
+			change: func(o *Object) { o.Kind = Secret },
+		},
+		{
+			why: "a Secret with binaryData", early: "it has no spec.json",
+			change: func(o *Object) {
+				o.Kind, o.Data, o.BinaryData = Secret, nil, json.RawMessage(`{"spec.json.gz":"","template.json.gz":""}`)
 			},
 		},
 		{
