@@ -35,7 +35,8 @@ const (
 	// come along with requests, for releases to say what is wrong with them.
 	AnnotationPods = history.Prefix + "pods"
 	// AnnotationSnapshots says, on the record's ConfigMap, "Secret" while revisions are
-	// kept in Secrets: when Metacontroller sends none along, nothing else shows it.
+	// kept in Secrets, "ConfigMap" when they were: when Metacontroller sends no Secrets
+	// along, nothing else shows it.
 	AnnotationSnapshots = history.Prefix + "snapshots"
 	// AnnotationCommand is where users write commands, on the GreyRelease.
 	AnnotationCommand = history.Prefix + "command"

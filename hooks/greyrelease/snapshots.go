@@ -78,8 +78,8 @@ func (o *observation) checkSnapshotKind(d *desire) {
 	case o.inSecrets():
 		d.errs = append(d.errs, field.Forbidden(path, fmt.Sprintf(
 			"revisions of this release are still kept in Secrets, and Metacontroller was not told that releases have secrets: "+
-				"%s again, until they have moved; if they are gone for good: kubectl annotate configmap %s -n %s %s-",
-			overlay, recordName(o.name), o.namespace, AnnotationSnapshots)))
+				"%s again, until they have moved; if they are gone for good: kubectl annotate configmap %s -n %s %s=%s --overwrite",
+			overlay, recordName(o.name), o.namespace, AnnotationSnapshots, history.ConfigMap)))
 	}
 }
 
@@ -90,7 +90,8 @@ func (o *observation) inSecrets() bool {
 
 // recordAnnotations are those of the record's ConfigMap. That revisions are kept in
 // Secrets is said there for as long as one is, or is going to be: a spec that wants
-// ConfigMaps again says so before the Secrets are gone.
+// ConfigMaps again says so before the Secrets are gone. Once said, it is never left
+// out: what was written in dynamic apply stays when server-side apply leaves it out.
 func (a *answer) recordAnnotations() map[string]string {
 	in := a.inSecrets()
 	if a.given[kindSecret] {
@@ -100,10 +101,13 @@ func (a *answer) recordAnnotations() map[string]string {
 		}
 	}
 	a.writes = a.writes || a.recordMap != nil && in != a.inSecrets()
-	if !in {
-		return nil
+	switch {
+	case in:
+		return map[string]string{AnnotationSnapshots: string(history.Secret)}
+	case a.recordMap != nil && a.recordMap.Annotations[AnnotationSnapshots] != "":
+		return map[string]string{AnnotationSnapshots: string(history.ConfigMap)}
 	}
-	return map[string]string{AnnotationSnapshots: string(history.Secret)}
+	return nil
 }
 
 // renderKept answers with a snapshot that is kept, and moves it to the kind that the
@@ -142,13 +146,24 @@ func (a *answer) move(s history.Snapshot) {
 	}
 	a.children = append(a.children, copied)
 	a.writes = true
-	wanted := lastEdit(a.parent.Metadata.ManagedFields)
-	if due := made.Add(clockSkew); wanted.Before(due) {
-		wanted = due
-	}
-	if a.now.Sub(wanted) >= awaitSeconds*time.Second {
+	if due := made.Add(clockSkew); a.now.Sub(due) >= awaitSeconds*time.Second && a.wantedFor() >= awaitSeconds*time.Second {
 		a.missing = append(a.missing, string(kind)+" "+s.Name)
 	}
+}
+
+// wantedFor is for how long the spec has been as it is, and has been in force, at least.
+func (a *answer) wantedFor() time.Duration {
+	if a.status.Phase == PhaseInvalid {
+		return 0
+	}
+	since := lastEdit(a.parent.Metadata.ManagedFields)
+	for _, c := range a.status.Conditions {
+		// An overlay that comes later changes no spec.
+		if at := instant(c.LastTransitionTime); c.Type == ConditionStalled && at.After(since) {
+			since = at
+		}
+	}
+	return a.now.Sub(since)
 }
 
 // lastEdit is when somebody last wrote more of an object than its status.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"greyrelease.example.com/hooks/history"
 )
 
 // specWith is a spec that sets only what it must, with the fields of patch added
@@ -47,11 +49,12 @@ func TestDecodeSpecDefaults(t *testing.T) {
 		ProgressDeadlineSeconds: 600,
 		AutoRollback:            true,
 		HistoryLimit:            10,
+		SnapshotKind:            history.ConfigMap,
 		MaxRestarts:             3,
 	}
 	nulls := `"appName":null,"replicas":null,"strategy":null,"batchSize":null,"canaryWeight":null,"soakSeconds":null,
 		"batches":null,"paused":null,"maxSurge":null,"maxUnavailable":null,"minReadySeconds":null,
-		"progressDeadlineSeconds":null,"autoRollback":null,"rollbackTo":null,"revisionHistoryLimit":null,"scaleDownDelaySeconds":null,"health":null,"traffic":null`
+		"progressDeadlineSeconds":null,"autoRollback":null,"rollbackTo":null,"revisionHistoryLimit":null,"snapshotKind":null,"scaleDownDelaySeconds":null,"health":null,"traffic":null`
 	for why, patch := range map[string]string{
 		"absent":         ``,
 		"null is absent": nulls,
@@ -74,7 +77,7 @@ func TestDecodeSpecEverything(t *testing.T) {
 	got, errs := decodeSpec(specWith(t, `"appName":"shop","replicas":10,"targetVersion":"v2","template":{"x": 1.50},"strategy":"Canary",
 		"batchSize":2,"canaryWeight":10,"soakSeconds":30,"paused":true,"maxSurge":"50%","maxUnavailable":1,
 		"batches":[{"replicas":1,"weight":0,"approval":true,"approvalTimeoutSeconds":86400},{"replicas":"20%","soakSeconds":0},{"replicas":10,"weight":100,"soakSeconds":600}],
-		"minReadySeconds":5,"progressDeadlineSeconds":60,"autoRollback":false,"rollbackTo":3,"revisionHistoryLimit":0,"scaleDownDelaySeconds":0,"health":{"maxRestarts":7}`))
+		"minReadySeconds":5,"progressDeadlineSeconds":60,"autoRollback":false,"rollbackTo":3,"revisionHistoryLimit":0,"snapshotKind":"Secret","scaleDownDelaySeconds":0,"health":{"maxRestarts":7}`))
 	if len(errs) > 0 {
 		t.Fatalf("want no errors, got\n%s", texts(errs))
 	}
@@ -87,7 +90,7 @@ func TestDecodeSpecEverything(t *testing.T) {
 			{Pods: 10, Weight: number(100), SoakSeconds: number(600)},
 		},
 		MaxSurge: quantity{Value: 50, Percent: true}, MaxUnavailable: quantity{Value: 1},
-		MinReadySeconds: 5, ProgressDeadlineSeconds: 60, RollbackTo: 3, MaxRestarts: 7,
+		MinReadySeconds: 5, ProgressDeadlineSeconds: 60, RollbackTo: 3, SnapshotKind: history.Secret, MaxRestarts: 7,
 	}
 	if !reflect.DeepEqual(want, got) {
 		t.Errorf("want\n%+v, got\n%+v", want, got)

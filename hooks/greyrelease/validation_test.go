@@ -124,6 +124,7 @@ func TestValidateSpec(t *testing.T) {
 		{"paused in quotes", `"paused":"true"`, `spec.paused: Invalid value: "true": must be true or false, without quotes`},
 		{"paused as a number", `"paused":1`, `spec.paused: Invalid value: 1: must be true or false`},
 		{"BlueGreen", `"strategy":"BlueGreen"`, `spec.strategy: Invalid value: "BlueGreen": BlueGreen switches a Service from one version to the other: set traffic.ports`},
+		{"another snapshotKind", `"snapshotKind":"configmap"`, `spec.snapshotKind: Invalid value: "configmap": must be ConfigMap, which is also the default, or Secret`},
 		{"a Deployment's strategy", `"strategy":"RollingUpdate"`, `spec.strategy: Invalid value: "RollingUpdate": must be Canary, which is also the default, or BlueGreen`},
 		{"a Deployment's strategy object", `"strategy":{"type":"RollingUpdate"}`, `spec.strategy: Invalid value: must be a string`},
 		{"appName empty", `"appName":""`, `spec.appName: Invalid value: "": must be a label value: 1 to 63 letters, digits, "-", "_" and ".", beginning and ending with a letter or digit`},

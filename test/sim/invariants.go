@@ -26,6 +26,7 @@ func Invariants(c *Cluster) []Check {
 	b := &bounds{parents: map[int64]*Object{}, written: map[string]time.Time{}, guessed: map[string]bool{}}
 	g := &gates{bounds: b, releases: map[string]*gated{}}
 	r := newRoads(b, g)
+	m := &moves{left: map[string]bool{}}
 	return []Check{
 		{Name: "replies", Answered: checkReply, Synced: checkError},
 		{Name: "limits", Wrote: b.note},
@@ -35,6 +36,7 @@ func Invariants(c *Cluster) []Check {
 		{Name: "I4 and I5", Answered: f.checkSame},
 		{Name: "I6", Answered: b.unlessBlind(f.checkSettles), Synced: f.checkHot},
 		{Name: "I7", Answered: checkSnapshotFirst},
+		{Name: "snapshots that move", Answered: checkPlaces, Wrote: m.check},
 		{Name: "I8", Answered: checkDecision, Wrote: t.check},
 		{Name: "status", Answered: f.checkStatus},
 		{Name: "I13", Answered: g.check, Wrote: g.note},

@@ -156,7 +156,7 @@ func checkDrops(_ *Cluster, s *Sync) error {
 	}
 	content := map[string]bool{}
 	for _, w := range s.Answer.Children {
-		if w.Kind == ConfigMaps {
+		if keeps(w.Kind) {
 			content[apply.Text(w.tree, "metadata", "labels", revisionLabel)] = true
 		}
 		numbered(apply.Text(w.tree, "metadata", "labels", numberLabel), apply.Text(w.tree, "metadata", "labels", revisionLabel))
@@ -167,10 +167,10 @@ func checkDrops(_ *Cluster, s *Sync) error {
 		case o.Kind == Deployments && o.Int("spec", "replicas") > 0:
 			return fmt.Errorf("%s with %d pods asked for is left out", o.Ref, o.Int("spec", "replicas"))
 		case routes(o.Kind): // see checkServices
-		case o.Kind == ConfigMaps && o.Label(revisionLabel) != "" && content[o.Label(revisionLabel)]: // kept under another number
+		case keeps(o.Kind) && o.Label(revisionLabel) != "" && content[o.Label(revisionLabel)]: // kept under another number, or moving: see checkMoves
 		case o.Label(numberLabel) != "" && kept[o.Label(numberLabel)]:
 			return fmt.Errorf("%s of a revision that is live is left out", o.Ref)
-		case o.Kind == ConfigMaps && pin > 0 && o.Label(numberLabel) == fmt.Sprint(pin):
+		case keeps(o.Kind) && pin > 0 && o.Label(numberLabel) == fmt.Sprint(pin):
 			return fmt.Errorf("the snapshot of the pinned revision %d is left out", pin)
 		case o.Kind == ConfigMaps && o.Name == s.Parent.Name+"-rollout":
 			return fmt.Errorf("the record is left out")
@@ -188,7 +188,7 @@ func checkSnapshotFirst(_ *Cluster, s *Sync) error {
 	snapshots := map[string]bool{}
 	for _, o := range s.Children {
 		observed[o.Ref] = true
-		if o.Kind == ConfigMaps {
+		if keeps(o.Kind) {
 			snapshots[o.Label(revisionLabel)] = true
 		}
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -87,6 +88,9 @@ func (f *fixpoint) checkStatus(c *Cluster, s *Sync) error {
 	f.last[s.Key] = s
 	if last == nil || !judged(s) || !judged(last) || !slices.Equal(last.Children, s.Children) || !slices.Equal(last.Related, s.Related) {
 		return nil
+	}
+	if !maps.EqualFunc(last.Views, s.Views, func(time.Time, time.Time) bool { return true }) {
+		return nil // the CompositeController has other kinds
 	}
 	if last.Answer.Resync > 0 && !s.At.Truncate(time.Second).Equal(last.At.Truncate(time.Second)) {
 		return nil

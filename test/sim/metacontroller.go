@@ -113,9 +113,10 @@ type told struct {
 // rest is a sync that had nothing to write. Another one that sees the same and
 // is told the same has nothing to write either.
 type rest struct {
-	answer   []byte
-	children []*Object
-	parent   *Object // live
+	answer     []byte
+	generation int64 // that was sent, and that the status names
+	children   []*Object
+	parent     *Object // live
 }
 
 func newMetacontroller(c *Cluster, hook Hook) *Metacontroller {
@@ -164,6 +165,27 @@ func (m *Metacontroller) SetMode(mode Mode) {
 	m.mode = mode
 	m.Restart(0)
 }
+
+// SetChildren edits the kinds of children in the CompositeController.
+func (m *Metacontroller) SetChildren(of ...*Kind) {
+	for k, cache := range m.caches {
+		if k != Releases && !slices.Contains(of, k) {
+			cache.timer.stop()
+			delete(m.caches, k)
+		}
+	}
+	for _, k := range of {
+		if m.caches[k] == nil {
+			m.caches[k] = &informer{kind: k, c: m.c, objects: map[Ref]*Object{}, handle: m.handle}
+		}
+	}
+	m.order = orderOf(m.caches)
+	m.listCaches()
+	m.Reload(0)
+}
+
+// Children are the kinds of children in the CompositeController.
+func (m *Metacontroller) Children() []*Kind { return slices.Clone(m.order) }
 
 func (m *Metacontroller) reload(back time.Duration) {
 	m.queue.stop()
@@ -336,7 +358,7 @@ func (m *Metacontroller) call(s *Sync) error {
 // had nothing to write.
 func (m *Metacontroller) resting(s *Sync) bool {
 	r := m.rested[s.Key]
-	if r == nil || !bytes.Equal(r.answer, s.Reply.Body) || !slices.Equal(r.children, s.Children) {
+	if r == nil || r.generation != s.Parent.Generation() || !bytes.Equal(r.answer, s.Reply.Body) || !slices.Equal(r.children, s.Children) {
 		return false
 	}
 	live := m.c.Server.Get(s.Parent.Ref)
@@ -358,7 +380,7 @@ func (m *Metacontroller) finish(s *Sync, err error) {
 	} else {
 		m.queue.forget(s.Key)
 		if s.Answer != nil && len(s.Writes) == 0 {
-			m.rested[s.Key] = &rest{s.Reply.Body, s.Children, m.c.Server.Get(s.Parent.Ref)}
+			m.rested[s.Key] = &rest{s.Reply.Body, s.Parent.Generation(), s.Children, m.c.Server.Get(s.Parent.Ref)}
 		}
 	}
 	m.queue.done(s.Key)

@@ -29,11 +29,12 @@ var (
 	Ingresses      = &Kind{Group: "networking.k8s.io", Version: "v1", Name: "Ingress", Resource: "ingresses", counted: true, status: true}
 	Pods           = &Kind{Version: "v1", Name: "Pod", Resource: "pods"}
 	Releases       = &Kind{Group: "greyrelease.example.com", Version: "v1", Name: "GreyRelease", Resource: "greyreleases", counted: true, status: true}
+	Secrets        = &Kind{Version: "v1", Name: "Secret", Resource: "secrets"}
 	Services       = &Kind{Version: "v1", Name: "Service", Resource: "services", status: true}
 )
 
 // kinds are sorted by the names under which requests list them.
-var kinds = []*Kind{ConfigMaps, Deployments, EndpointSlices, Releases, HTTPRoutes, Ingresses, Pods, Services}
+var kinds = []*Kind{ConfigMaps, Deployments, EndpointSlices, Releases, HTTPRoutes, Ingresses, Pods, Secrets, Services}
 
 // APIVersion is the group and version as objects carry them.
 func (k *Kind) APIVersion() string {

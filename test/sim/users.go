@@ -20,6 +20,9 @@ func Deployment(name string) Ref { return Ref{Deployments, "default", name} }
 // ConfigMap names a ConfigMap in the namespace default.
 func ConfigMap(name string) Ref { return Ref{ConfigMaps, "default", name} }
 
+// Secret names a Secret in the namespace default.
+func Secret(name string) Ref { return Ref{Secrets, "default", name} }
+
 // Service names a Service in the namespace default.
 func Service(name string) Ref { return Ref{Services, "default", name} }
 

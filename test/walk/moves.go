@@ -175,7 +175,7 @@ func (w *world) mend() error {
 // children are the children of the release, of any kind.
 func (w *world) children() []*sim.Object {
 	var list []*sim.Object
-	for _, k := range []*sim.Kind{sim.ConfigMaps, sim.Deployments} {
+	for _, k := range []*sim.Kind{sim.ConfigMaps, sim.Deployments, sim.Secrets} {
 		list = append(list, w.Server.List(k)...)
 	}
 	return append(list, w.routing()...)

@@ -47,6 +47,9 @@ func (w *world) calmDown() error {
 	w.Quota = 0
 	w.Fit(0)
 	w.SetGateway(sim.Gateway{})
+	if err := w.allowSecrets(); err != nil {
+		return err
+	}
 	if w.calm = true; w.prometheus != nil {
 		w.prometheus.Told = w.Now()
 		w.prometheus.Absent, w.prometheus.Delay = false, time.Second
@@ -193,6 +196,9 @@ func (w *world) checkEnd() error {
 	}
 	if !w.Quiet() {
 		return nil // some pods never come to rest
+	}
+	if err := w.checkMoved(); err != nil {
+		return err
 	}
 	// The first takes up what may be left over: a write that was refused in the last
 	// sync although it would have changed nothing.

@@ -43,6 +43,10 @@ func TestAnalysisWalk(t *testing.T) {
 // TestPodWalk has seeds of its own: releases whose pods are looked at.
 func TestPodWalk(t *testing.T) { walks(t, WalkPods, *seeds/3) }
 
+// TestSecretWalk has seeds of its own: releases whose revisions move between
+// ConfigMaps and Secrets.
+func TestSecretWalk(t *testing.T) { walks(t, WalkSecrets, *seeds/3) }
+
 // walks takes walks until enough of them failed.
 func walks(t *testing.T, walk func(uint64, sim.Hook, func(string)) error, seeds uint64) {
 	if *only > 0 {

@@ -21,6 +21,8 @@ type world struct {
 	// batchwise: stable is scaled down with the batches.
 	batchwise bool
 	entered   time.Time // when the trouble ended
+	// secrets: snapshots can be kept in Secrets.
+	secrets bool
 
 	prometheus *sim.Prometheus // nil in walks without metrics
 	mood       int             // how the metrics are
@@ -104,6 +106,9 @@ func (w *world) spec(version string) map[string]any {
 	w.limits(spec)
 	w.traffic(spec)
 	w.analysis(spec)
+	if w.secrets {
+		spec["snapshotKind"] = pick[any](w.r, nil, "ConfigMap", "Secret", "Secret")
+	}
 	if w.r.IntN(3) == 0 {
 		spec["revisionHistoryLimit"] = int64(w.r.IntN(4))
 	}

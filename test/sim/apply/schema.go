@@ -153,6 +153,10 @@ var (
 				"template": podTemplate,
 			}},
 		}},
+		"Secret": {Fields: map[string]*Type{
+			"data":     open,
+			"metadata": metadata,
+		}},
 		"Service": {Fields: map[string]*Type{
 			"metadata": metadata,
 			"spec": {Fields: map[string]*Type{

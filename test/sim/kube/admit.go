@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -25,6 +26,8 @@ func Admit(kind string, old, obj map[string]any) (map[string]any, error) {
 		return admitDeployment(old, obj)
 	case "ConfigMap":
 		return admitConfigMap(old, obj)
+	case "Secret":
+		return admitSecret(old, obj)
 	case "HTTPRoute":
 		return admitHTTPRoute(obj)
 	case "Ingress":
@@ -71,6 +74,35 @@ func admitConfigMap(old, obj map[string]any) (map[string]any, error) {
 	}
 	c.ManagedFields = nil
 	return finish(schema.GroupKind{Kind: "ConfigMap"}, c.Name, &c, obj, errs)
+}
+
+// admitSecret also does what the server does for old clients: a type that is left out is
+// the one that is there, and stringData becomes data.
+func admitSecret(old, obj map[string]any) (map[string]any, error) {
+	var s corev1.Secret
+	if err := convert(obj, &s); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("Secret in version \"v1\" cannot be handled as a Secret: %v", err))
+	}
+	for key, value := range s.StringData {
+		if s.Data == nil {
+			s.Data = map[string][]byte{}
+		}
+		s.Data[key] = []byte(value)
+	}
+	s.StringData = nil
+	var was corev1.Secret
+	if old != nil {
+		if err := convert(old, &was); err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+	}
+	s.Type = cmp.Or(s.Type, was.Type, corev1.SecretTypeOpaque)
+	errs := validateSecret(&s)
+	if old != nil {
+		errs = append(errs, validateSecretUpdate(&was, &s)...)
+	}
+	s.ManagedFields = nil
+	return finish(schema.GroupKind{Kind: "Secret"}, s.Name, &s, obj, errs)
 }
 
 // admitRelease knows the one default of the custom resource's schema.

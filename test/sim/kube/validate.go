@@ -191,6 +191,34 @@ func validateConfigMapUpdate(was, is *corev1.ConfigMap) field.ErrorList {
 	return errs
 }
 
+func validateSecret(s *corev1.Secret) field.ErrorList {
+	errs := validateMeta(s)
+	size := 0
+	for key, value := range s.Data {
+		errs = append(errs, configKey(key, field.NewPath("data"))...)
+		size += len(value)
+	}
+	if size > corev1.MaxSecretSize {
+		errs = append(errs, field.TooLong(field.NewPath("data"), "", corev1.MaxSecretSize))
+	}
+	return errs
+}
+
+func validateSecretUpdate(was, is *corev1.Secret) field.ErrorList {
+	errs := immutable(was.Type, is.Type, field.NewPath("type"))
+	if was.Immutable == nil || !*was.Immutable {
+		return errs
+	}
+	const msg = "field is immutable when `immutable` is set"
+	if is.Immutable == nil || !*is.Immutable {
+		errs = append(errs, field.Forbidden(field.NewPath("immutable"), msg))
+	}
+	if !maps.EqualFunc(was.Data, is.Data, bytes.Equal) {
+		errs = append(errs, field.Forbidden(field.NewPath("data"), msg))
+	}
+	return errs
+}
+
 func immutable(was, is any, path *field.Path) field.ErrorList {
 	if equality.Semantic.DeepEqual(was, is) {
 		return nil
