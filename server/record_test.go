@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -101,14 +102,22 @@ func plant(t *testing.T, request []byte, fields string) ([]byte, bool) {
 	addTo(tree, more)
 	names[before] = spec(parent["spec"])
 	children, _ := tree["children"].(map[string]any)
-	maps, _ := children["ConfigMap.v1"].(map[string]any)
-	for _, object := range maps {
+	var holders []any
+	for _, kind := range []string{"ConfigMap.v1", "Secret.v1"} {
+		group, _ := children[kind].(map[string]any)
+		holders = append(holders, slices.Collect(maps.Values(group))...)
+	}
+	for _, object := range holders {
 		object, _ := object.(map[string]any)
 		data, _ := object["data"].(map[string]any)
+		secret := object["kind"] == "Secret"
 		for _, key := range []string{"spec.json", "template.json"} {
 			text, ok := data[key].(string)
 			if !ok {
 				continue
+			}
+			if plain, err := base64.StdEncoding.DecodeString(text); secret && err == nil {
+				text = string(plain)
 			}
 			var inner any
 			if err := decodeNumbers([]byte(text), &inner); err != nil {
@@ -120,7 +129,7 @@ func plant(t *testing.T, request []byte, fields string) ([]byte, bool) {
 			if err != nil {
 				return nil, false
 			}
-			data[key] = string(out)
+			data[key] = encodedIf(secret, out)
 			if key == "spec.json" {
 				names[was] = spec(inner)
 			}
@@ -209,6 +218,80 @@ func TestRedact(t *testing.T) {
 	}
 	if long := strings.Repeat("x", 1000); len(r.placeholder(long)) != len(long) {
 		t.Error("want a placeholder as long as what was there")
+	}
+}
+
+// Snapshots are redacted in ConfigMaps and Secrets, packed or not, and in the copies of
+// them that dynamic apply keeps in annotations.
+func TestRedactSnapshots(t *testing.T) {
+	r := &redactor{key: []byte("key")}
+	for _, kind := range []history.Kind{history.ConfigMap, history.Secret} {
+		for _, padding := range []int{0, 200 << 10} {
+			spec := `{"targetVersion":"1","template":{"metadata":{"annotations":{"long":"` + strings.Repeat("x", padding) + `"}},"spec":{"containers":[{"name":"a","image":"a","env":[{"name":"P","value":"topsecret"}]}]}}}`
+			content, err := history.IdentifySpec([]byte(spec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			template := strings.Replace(spec[len(`{"targetVersion":"1","template":`):len(spec)-1], `"metadata":{`, `"metadata":{"labels":{"greyrelease.example.com/revision":"`+content.Hash+`"},`, 1)
+			snapshot, err := history.NewSnapshot(history.Draft{
+				Kind: kind, Name: "web-rev-1", Number: 1, Content: content, Labels: map[string]string{greyrelease.LabelName: "web"},
+				Spec: json.RawMessage(spec), Template: json.RawMessage(template),
+			}, history.Dynamic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			applied, err := json.Marshal(snapshot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			snapshot.Metadata.Annotations["metacontroller.k8s.io/last-applied-configuration"] = string(applied)
+			child, err := json.Marshal(snapshot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := `{"parent":{"metadata":{"name":"web"},"spec":` + spec + `},"children":{"` + string(kind) + `.v1":{"s":` + string(child) + `}}}`
+			text, renamed, err := r.redact([]byte(request))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var redacted struct {
+				Children map[string]map[string]struct {
+					Metadata struct {
+						Labels, Annotations map[string]string
+					}
+					Data, BinaryData json.RawMessage
+				}
+			}
+			if err := json.Unmarshal(text, &redacted); err != nil {
+				t.Fatal(err)
+			}
+			redactedChild := redacted.Children[string(kind)+".v1"]["s"]
+			var copied struct{ Data, BinaryData json.RawMessage }
+			if err := json.Unmarshal([]byte(redactedChild.Metadata.Annotations["metacontroller.k8s.io/last-applied-configuration"]), &copied); err != nil {
+				t.Fatal(err)
+			}
+			for where, data := range map[string][2]json.RawMessage{"object": {redactedChild.Data, redactedChild.BinaryData}, "copy": {copied.Data, copied.BinaryData}} {
+				s := history.Read([]history.Object{{Kind: kind, Name: "web-rev-1", Labels: redactedChild.Metadata.Labels, Data: data[0], BinaryData: data[1]}})
+				if len(s) != 1 {
+					t.Fatalf("%s in %s: want a snapshot, got %s", where, kind, text[:min(len(text), 2000)])
+				}
+				kept, err := s[0].Spec()
+				if err != nil || bytes.Contains(kept, []byte("topsecret")) || !bytes.Contains(kept, []byte(r.placeholder("topsecret"))) {
+					t.Errorf("%s in %s of %d bytes: want a placeholder, got %.300s, %v", where, kind, padding, kept, err)
+				}
+				again, err := s[0].Template()
+				if err != nil || bytes.Contains(again.Text, []byte("topsecret")) {
+					t.Errorf("%s in %s of %d bytes: want a placeholder in the template, got %.300s, %v", where, kind, padding, again.Text, err)
+				}
+			}
+			if len(renamed) != 1 || bytes.Contains(text, []byte("topsecret")) {
+				t.Errorf("%s of %d bytes: want one other name, got %v", kind, padding, renamed)
+			}
+		}
+	}
+	foreign := `{"parent":{"metadata":{"name":"web"},"spec":{}},"children":{"Secret.v1":{"s":{"kind":"Secret","metadata":{"name":"s","annotations":{"metacontroller.k8s.io/last-applied-configuration":"{\"kind\":\"Secret\",\"stringData\":{\"a\":\"topsecret\"},\"data\":{\"b\":\"dG9wc2VjcmV0\"}}"}},"data":{"b":"dG9wc2VjcmV0"}}}}}`
+	if text, _, err := r.redact([]byte(foreign)); err != nil || bytes.Contains(text, []byte("topsecret")) || bytes.Contains(text, []byte("dG9wc2VjcmV0")) {
+		t.Errorf("want nothing left of a Secret of somebody else, got %s, %v", text, err)
 	}
 }
 

@@ -42,35 +42,47 @@ func (r *redactor) redact(request []byte) (text []byte, renamed map[string]strin
 	if err := decodeNumbers(request, &tree); err != nil {
 		return nil, nil, fmt.Errorf("cannot redact request: %w", err)
 	}
-	names := map[string]string{} // of revisions, by those that they had
+	n := &naming{names: map[string]string{}}
 	parent, _ := tree["parent"].(map[string]any)
 	was := hashOf(parent["spec"])
 	r.walk(tree)
-	names[was] = hashOf(parent["spec"])
+	n.names[was] = hashOf(parent["spec"])
 	for _, group := range []string{"children", "related"} {
 		kinds, _ := tree[group].(map[string]any)
 		for _, kind := range kinds {
 			objects, _ := kind.(map[string]any)
 			for _, object := range objects {
 				if object, ok := object.(map[string]any); ok {
-					r.snapshot(object, names)
+					r.snapshot(object, n)
 				}
 			}
 		}
 	}
-	text, err = encodePlain(tree)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot redact request: %w", err)
-	}
 	var pairs []string
 	renamed = map[string]string{}
-	for before, after := range names {
+	for before, after := range n.names {
 		if before != "" && after != "" && before != after {
 			pairs = append(pairs, before, after)
 			renamed[after] = before
 		}
 	}
-	return []byte(strings.NewReplacer(pairs...).Replace(string(text))), renamed, nil
+	rename := strings.NewReplacer(pairs...)
+	for _, encode := range n.encode {
+		encode(rename)
+	}
+	text, err = encodePlain(tree)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot redact request: %w", err)
+	}
+	return []byte(rename.Replace(string(text))), renamed, nil
+}
+
+// naming is what becomes of the names of revisions.
+type naming struct {
+	names map[string]string // by those that they had
+	// encode is what can be written only when all names are known, in this order:
+	// nobody finds a name in base64.
+	encode []func(rename *strings.Replacer)
 }
 
 // hashOf is the name of a spec's content, "" if it has none.
@@ -178,25 +190,38 @@ func (r *redactor) document(text string, encode func(any) ([]byte, error)) strin
 	return string(out)
 }
 
-// snapshot redacts the ConfigMap of a revision, and notes its new name. What was
-// packed is unpacked by this: it means the same. All other data of a ConfigMap that
-// is no record of ours has placeholders.
-func (r *redactor) snapshot(object map[string]any, names map[string]string) {
-	if object["kind"] != "ConfigMap" && object["kind"] != "Secret" {
+// snapshot redacts the ConfigMap or Secret of a revision, and notes its new name. What
+// was packed is unpacked by this: it means the same. All other data of one that is no
+// record of ours has placeholders. The copies that annotations hold have the same.
+func (r *redactor) snapshot(object map[string]any, n *naming) {
+	secret := object["kind"] == "Secret"
+	if object["kind"] != "ConfigMap" && !secret {
 		return
 	}
 	data, _ := object["data"].(map[string]any)
 	packed, _ := object["binaryData"].(map[string]any)
 	metadata, _ := object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	for _, name := range copies {
+		if text, ok := annotations[name].(string); ok {
+			r.copied(annotations, name, text, n)
+		}
+	}
+	if plain, ok := object["stringData"].(map[string]any); ok {
+		r.members(plain)
+	}
 	if labels[greyrelease.LabelName] == nil {
 		r.members(data)
 		r.members(packed)
 		return
 	}
+	if secret {
+		packed = data
+	}
 	for key, value := range packed {
 		text, ok := value.(string)
-		if !ok {
+		if !ok || secret && !strings.HasSuffix(key, ".gz") {
 			continue
 		}
 		if plain, err := unzip(text); err == nil && strings.HasSuffix(key, ".gz") {
@@ -204,25 +229,65 @@ func (r *redactor) snapshot(object map[string]any, names map[string]string) {
 				data = map[string]any{}
 				object["data"] = data
 			}
-			data[strings.TrimSuffix(key, ".gz")] = string(plain)
 			delete(packed, key)
+			data[strings.TrimSuffix(key, ".gz")] = encodedIf(secret, plain)
 			continue
 		}
 		packed[key] = r.placeholder(text)
 	}
 	for key, value := range data {
 		text, ok := value.(string)
-		if !ok || key == "record.json" {
+		if !ok || key == "record.json" && !secret || secret && strings.HasSuffix(key, ".gz") {
 			continue
 		}
-		if key == "spec.json" {
-			before := hashOf(json.RawMessage(text))
-			data[key] = r.document(text, encodeCanonical)
-			names[before] = hashOf(json.RawMessage(data[key].(string)))
-			continue
+		if secret {
+			plain, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				data[key] = r.placeholder(text)
+				continue
+			}
+			text = string(plain)
 		}
-		data[key] = r.document(text, encodePlain)
+		redacted := r.part(key, text, n)
+		data[key] = redacted
+		if secret {
+			n.encode = append(n.encode, func(rename *strings.Replacer) {
+				data[key] = encodedIf(true, []byte(rename.Replace(redacted)))
+			})
+		}
 	}
+}
+
+// copied redacts an object as it was applied. It went through walk already.
+func (r *redactor) copied(annotations map[string]any, name, text string, n *naming) {
+	annotations[name] = r.placeholder(text)
+	var object map[string]any
+	if err := decodeNumbers([]byte(text), &object); err != nil {
+		return
+	}
+	r.snapshot(object, n)
+	n.encode = append(n.encode, func(*strings.Replacer) {
+		if out, err := encodePlain(object); err == nil {
+			annotations[name] = string(out)
+		}
+	})
+}
+
+// part redacts one text of a snapshot.
+func (r *redactor) part(key, text string, n *naming) string {
+	if key != "spec.json" {
+		return r.document(text, encodePlain)
+	}
+	redacted := r.document(text, encodeCanonical)
+	n.names[hashOf(json.RawMessage(text))] = hashOf(json.RawMessage(redacted))
+	return redacted
+}
+
+func encodedIf(secret bool, text []byte) string {
+	if secret {
+		return base64.StdEncoding.EncodeToString(text)
+	}
+	return string(text)
 }
 
 func unzip(text string) ([]byte, error) {
