@@ -1,7 +1,6 @@
 package greyrelease
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -76,10 +75,10 @@ func (o *observation) checkSnapshotKind(d *desire) {
 	case d.spec.SnapshotKind == history.Secret:
 		o.needKind(d, path, kindSecret, "secrets", overlay)
 	case o.inSecrets():
-		d.errs = append(d.errs, field.Forbidden(path, fmt.Sprintf(
-			"revisions of this release are still kept in Secrets, and Metacontroller was not told that releases have secrets: "+
-				"%s again, until they have moved; if they are gone for good: kubectl annotate configmap %s -n %s %s=%s --overwrite",
-			overlay, recordName(o.name), o.namespace, AnnotationSnapshots, history.ConfigMap)))
+		d.errs = append(d.errs, field.Forbidden(path, "revisions are still kept in Secrets, and Metacontroller was not told that releases have secrets: "+
+			overlay+" again, until they have moved"))
+		o.note("if the Secrets are gone for good: kubectl annotate configmap %s -n %s %s=%s --overwrite",
+			recordName(o.name), o.namespace, AnnotationSnapshots, history.ConfigMap)
 	}
 }
 

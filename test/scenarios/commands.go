@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -141,10 +142,25 @@ func (s *Stage) byCluster(verb string, args []string, _ string) (bool, error) {
 			}
 			return nil
 		})
+	case "kinds":
+		return true, s.setKinds(args)
 	case "mode":
 		return true, withWord(args, func(mode string) error { m.SetMode(sim.Mode(mode)); return nil })
 	}
 	return false, nil
+}
+
+// setKinds takes overlays away, or adds some: those are the kinds beyond the base.
+func (s *Stage) setKinds(names []string) error {
+	list := slices.Clone(baseKinds)
+	for _, name := range names {
+		if resources[name] == nil {
+			return errWords
+		}
+		list = append(list, resources[name])
+	}
+	s.Metacontroller.SetChildren(list...)
+	return nil
 }
 
 // byTime are the commands that let time pass.
@@ -271,7 +287,7 @@ func (s *Stage) obey(verb string) error {
 	return fmt.Errorf("the message prints no line for %s", verb)
 }
 
-// child names an object: deployment N, snapshot N, service N or its name, httproute
+// child names an object: deployment N, snapshot N or secret N, service N or its name, httproute
 // or ingress with a name, record, release, or named and the name of a Deployment. What is left of the words comes back.
 func (s *Stage) child(args []string) (sim.Ref, []string, error) {
 	switch {
@@ -283,6 +299,8 @@ func (s *Stage) child(args []string) (sim.Ref, []string, error) {
 		return d.Ref, args[2:], nil
 	case len(args) >= 2 && args[0] == "snapshot":
 		return sim.ConfigMap(snapshotPrefix + args[1]), args[2:], nil
+	case len(args) >= 2 && args[0] == "secret":
+		return sim.Secret(snapshotPrefix + args[1]), args[2:], nil
 	case len(args) >= 2 && args[0] == "named":
 		return sim.Deployment(args[1]), args[2:], nil
 	case len(args) >= 2 && args[0] == "service":
@@ -319,7 +337,7 @@ func (s *Stage) relabel() error {
 	if err != nil {
 		return err
 	}
-	for _, k := range []*sim.Kind{sim.ConfigMaps, sim.Deployments, sim.HTTPRoutes, sim.Ingresses, sim.Services} {
+	for _, k := range []*sim.Kind{sim.ConfigMaps, sim.Deployments, sim.HTTPRoutes, sim.Ingresses, sim.Secrets, sim.Services} {
 		for _, child := range s.Server.List(k) {
 			if child.Controller() != nil {
 				continue

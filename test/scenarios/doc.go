@@ -12,7 +12,7 @@
 // same way in both apply modes unless a line "modes: dynamic" or "modes: ssa"
 // below the comment says for which one it is. A line "controllers: 3s" there
 // makes the controllers of Kubernetes, the garbage collector among them, take
-// that long instead of 10 ms. "kinds: httproutes ingresses endpointslices pods" is for an
+// that long instead of 10 ms. "kinds: httproutes ingresses secrets endpointslices pods" is for an
 // installation whose overlays have those too. All rules of the simulator are checked
 // throughout.
 //
@@ -25,9 +25,9 @@
 //	command promote 2.1@4    sets the command annotation; "command" alone removes it
 //	obey promote             runs the line that the message prints for promote, abort or retry
 //	poke 50 30s              changes an annotation of the release 50 times, every 30 seconds
-//	delete release|status|record|deployment N|snapshot N|named NAME [Background|Foreground|Orphan]
+//	delete release|status|record|deployment N|snapshot N|secret N|named NAME [Background|Foreground|Orphan]
 //	delete service N|service NAME|httproute NAME|ingress NAME
-//	patch deployment N|snapshot N|record|named NAME|service N|httproute NAME|ingress NAME {...}
+//	patch deployment N|snapshot N|secret N|record|named NAME|service N|httproute NAME|ingress NAME {...}
 //	hand-scale N 5           scales the Deployment of revision N
 //	rollout-restart N        kubectl rollout restart of that Deployment
 //	object {...}             applies any object
@@ -54,6 +54,7 @@
 //	hook down|up
 //	restart [20s]            of Metacontroller, with caches that old
 //	reload [20s]             the CompositeController is edited
+//	kinds secrets ...        the CompositeController has these kinds beyond the base from now on
 //	mode dynamic|ssa         restarts Metacontroller with that apply mode
 //
 // How time passes:
@@ -75,7 +76,7 @@
 //	mark                     begins a new period for new-pods, lowest, highest, writes (that change something),
 //	                         events and syncs
 //	expect asked.2=3 ...     fields of status, condition.Ready, reason.Ready, asked, ready and available (of all or
-//	                         of a revision), new-pods.N, lowest, highest, writes, events, syncs, snapshots,
+//	                         of a revision), new-pods.N, lowest, highest, writes, events, syncs, snapshots, secrets,
 //	                         share.N, share.headers.N, share.root.N and share.preview.N (in percent), lost (the
 //	                         largest share of requests since the mark that nobody answered), services,
 //	                         deployments, message~"text", last-command~"text", quiet; with = != >= <= ~ !~

@@ -146,7 +146,9 @@ func (s *Stage) measured(field string, o *sim.Object) (string, error) {
 	case "syncs":
 		return fmt.Sprint(s.Metacontroller.Syncs - s.since.syncs), nil
 	case "snapshots":
-		return s.Snapshots(), nil
+		return s.Snapshots(sim.ConfigMaps), nil
+	case "secrets":
+		return s.Snapshots(sim.Secrets), nil
 	case "deployments":
 		var list []string
 		for _, d := range s.byNumber() {

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ type period struct {
 func NewStage(mode sim.Mode, slow time.Duration, kinds ...string) *Stage {
 	ms := time.Millisecond
 	o := sim.Options{Seed: 1, Mode: mode, Controllers: fixed(max(slow, 10*ms)), Caches: fixed(5 * ms)}
-	o.Children = []*sim.Kind{sim.ConfigMaps, sim.Deployments, sim.Services}
+	o.Children = slices.Clone(baseKinds)
 	for _, name := range kinds {
 		switch name {
 		case sim.EndpointSlices.Resource:
@@ -72,10 +73,13 @@ func NewStage(mode sim.Mode, slow time.Duration, kinds ...string) *Stage {
 
 func fixed(d time.Duration) sim.Lag { return sim.Lag{Min: d, Max: d} }
 
+// baseKinds are those of an installation without overlays.
+var baseKinds = []*sim.Kind{sim.ConfigMaps, sim.Deployments, sim.Services}
+
 // resources are the kinds by the names that commands use.
 var resources = map[string]*sim.Kind{
 	"configmaps": sim.ConfigMaps, "deployments": sim.Deployments, "endpointslices": sim.EndpointSlices,
-	"httproutes": sim.HTTPRoutes, "ingresses": sim.Ingresses, "pods": sim.Pods, "releases": sim.Releases, "services": sim.Services,
+	"httproutes": sim.HTTPRoutes, "ingresses": sim.Ingresses, "pods": sim.Pods, "releases": sim.Releases, "secrets": sim.Secrets, "services": sim.Services,
 }
 
 // Play runs a story and returns what each block printed.
@@ -195,10 +199,10 @@ func (s *Stage) Deployment(number string) (*sim.Object, error) {
 	return nil, fmt.Errorf("there is no Deployment of revision %s", number)
 }
 
-// Snapshots lists the numbers of the snapshots.
-func (s *Stage) Snapshots() string {
+// Snapshots lists the numbers of the snapshots that are kept in a kind.
+func (s *Stage) Snapshots(in *sim.Kind) string {
 	var list []string
-	for _, o := range s.Server.List(sim.ConfigMaps) {
+	for _, o := range s.Server.List(in) {
 		if n, ok := strings.CutPrefix(o.Name, snapshotPrefix); ok {
 			list = append(list, n)
 		}
