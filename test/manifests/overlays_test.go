@@ -30,8 +30,9 @@ func read(t *testing.T, path string) string {
 func TestOverlays(t *testing.T) {
 	routes := resource{"gateway.networking.k8s.io/v1", "httproutes"}
 	ingresses := resource{"networking.k8s.io/v1", "ingresses"}
+	secrets := resource{"v1", "secrets"}
 	overlays := map[string][]resource{
-		"all": {routes, ingresses}, "gateway-api": {routes}, "ingress": {ingresses}, "pods": nil,
+		"all": {routes, ingresses}, "gateway-api": {routes}, "ingress": {ingresses}, "pods": nil, "secret-snapshots": {secrets},
 	}
 	pods := map[string]bool{"all": true, "pods": true}
 	entries, err := os.ReadDir(filepath.Join(folder, "overlays"))
@@ -55,9 +56,11 @@ func TestOverlays(t *testing.T) {
 		if pods[name] {
 			want.Annotations = map[string]string{greyrelease.AnnotationPods: "true"}
 		}
-		customize := *want.Spec.Hooks.Sync
-		customize.Webhook.Path = "/customize"
-		want.Spec.Hooks.Customize = &customize
+		if name != "secret-snapshots" { // which looks at nothing beside children
+			customize := *want.Spec.Hooks.Sync
+			customize.Webhook.Path = "/customize"
+			want.Spec.Hooks.Customize = &customize
+		}
 		if !reflect.DeepEqual(want, got) {
 			t.Errorf("%s: want\n%+v\ngot\n%+v", name, want, got)
 		}
@@ -73,11 +76,12 @@ func TestOverlays(t *testing.T) {
 
 // A spec that asks for a kind of an overlay is told which one.
 func TestMessagesNameOverlays(t *testing.T) {
-	for traffic, overlay := range map[string]string{
-		`{"httpRoute":{"parentRefs":[{"name":"gw"}]},"ports":[{"port":80}]}`: "gateway-api",
-		`{"ingress":{},"ports":[{"port":80}]}`:                               "ingress",
+	for more, overlay := range map[string]string{
+		`"traffic":{"httpRoute":{"parentRefs":[{"name":"gw"}]},"ports":[{"port":80}]}`: "gateway-api",
+		`"traffic":{"ingress":{},"ports":[{"port":80}]}`:                               "ingress",
+		`"snapshotKind":"Secret"`:                                                      "secret-snapshots",
 	} {
-		body := `{"parent":{"metadata":{"name":"web","namespace":"default","generation":1},"spec":{"targetVersion":"1","template":{"spec":{"containers":[{"name":"a","image":"a"}]}},"traffic":` + traffic + `}},` +
+		body := `{"parent":{"metadata":{"name":"web","namespace":"default","generation":1},"spec":{"targetVersion":"1","template":{"spec":{"containers":[{"name":"a","image":"a"}]}},` + more + `}},` +
 			`"children":{"Deployment.apps/v1":{},"ConfigMap.v1":{},"Service.v1":{}}}`
 		request, err := greyrelease.DecodeSync([]byte(body))
 		if err != nil {

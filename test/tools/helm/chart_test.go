@@ -125,11 +125,12 @@ func text(t *testing.T, o object) string {
 // them but that the CRD stays behind.
 func TestChartMakesTheManifests(t *testing.T) {
 	for overlay, values := range map[string]object{
-		"":            nil,
-		"gateway-api": {"gatewayAPI": true},
-		"ingress":     {"ingress": true},
-		"pods":        {"pods": true},
-		"all":         {"gatewayAPI": true, "ingress": true, "pods": true},
+		"":                 nil,
+		"gateway-api":      {"gatewayAPI": true},
+		"ingress":          {"ingress": true},
+		"pods":             {"pods": true},
+		"secret-snapshots": {"secretSnapshots": true},
+		"all":              {"gatewayAPI": true, "ingress": true, "pods": true},
 	} {
 		got, err := render(t, object{"image": object{"tag": "dev"}, "overlays": values})
 		if err != nil {
@@ -153,7 +154,7 @@ func TestChartMakesTheManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(overlays) != 4 {
+	if len(overlays) != 5 {
 		t.Errorf("want a value for each overlay, there are %d", len(overlays))
 	}
 }

@@ -88,7 +88,7 @@ func TestComponents(t *testing.T) {
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
-	if want := []string{"mtls", "prometheus", "tls", "token"}; !slices.Equal(want, names) {
+	if want := []string{"mtls", "prometheus", "secret-snapshots", "tls", "token"}; !slices.Equal(want, names) {
 		t.Errorf("want the components %v, got %v", want, names)
 	}
 	base := build(t, manifests)

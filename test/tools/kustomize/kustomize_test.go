@@ -133,7 +133,7 @@ func TestManifestsBuild(t *testing.T) {
 // An overlay is the CompositeController alone; as a patch of the base, which is how a
 // kustomization of one's own uses it, it changes nothing else.
 func TestOverlaysBuild(t *testing.T) {
-	for _, name := range []string{"all", "gateway-api", "ingress"} {
+	for _, name := range []string{"all", "gateway-api", "ingress", "pods", "secret-snapshots"} {
 		overlay := build(t, filepath.Join(manifests, "overlays", name))
 		if overlay.Size() != 1 {
 			t.Fatalf("%s: want one object, got %d", name, overlay.Size())
