@@ -105,7 +105,7 @@ func (s *secured) serial() string {
 }
 
 // refusals are the events that tell users of a call that failed, each once.
-func (s *secured) refusals() []string {
+func (s *story) refusals() []string {
 	s.Helper()
 	events, err := client.CoreV1().Events(s.namespace).List(s.ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=GreyRelease,reason=SyncError"})
 	s.must(err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -87,7 +88,7 @@ func (c *Cluster) writeOverlay() (string, error) {
 		return "", err
 	}
 	var operations []map[string]any
-	if len(components) > 0 {
+	if slices.Contains(c.Components, "tls") {
 		operations = append(operations, map[string]any{"op": "replace", "path": "/spec/endpointConfigs/0/host", "value": c.ServiceAddress()})
 	}
 	for _, hook := range hooks {

@@ -58,14 +58,22 @@ func (c *Cluster) grant(ctx context.Context) error {
 	})
 }
 
-// grantSecrets lets Metacontroller read Secrets for as long as a component needs it.
+// grantSecrets lets Metacontroller read Secrets, or write them, for as long as a
+// component needs it.
 func (c *Cluster) grantSecrets(ctx context.Context) error {
-	verb := []string{"delete", "--ignore-not-found"}
-	if slices.Contains(c.Components, "mtls") || slices.Contains(c.Components, "token") {
-		verb = []string{"apply"}
+	for name, needed := range map[string]bool{
+		"secrets":          slices.Contains(c.Components, "mtls") || slices.Contains(c.Components, "token"),
+		"secret-snapshots": slices.Contains(c.Components, "secret-snapshots"),
+	} {
+		verb := []string{"delete", "--ignore-not-found"}
+		if needed {
+			verb = []string{"apply"}
+		}
+		if _, err := c.Kubectl(ctx, append(verb, "-f", c.rights(name))...); err != nil {
+			return err
+		}
 	}
-	_, err := c.Kubectl(ctx, append(verb, "-f", c.rights("secrets"))...)
-	return err
+	return nil
 }
 
 func (c *Cluster) rights(name string) string {
