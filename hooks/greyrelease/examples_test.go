@@ -50,7 +50,7 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s: want no errors, got\n%s", file, texts(errs))
 		}
 	}
-	if releases < 11 {
-		t.Errorf("want at least 11 releases among the examples, got %d", releases)
+	if releases < 12 {
+		t.Errorf("want at least 12 releases among the examples, got %d", releases)
 	}
 }

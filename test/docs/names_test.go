@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"greyrelease.example.com/hooks/greyrelease"
+	"greyrelease.example.com/hooks/history"
 
 	"sigs.k8s.io/yaml"
 )
@@ -75,7 +76,7 @@ func TestLabelsAndAnnotations(t *testing.T) {
 	known := []string{
 		greyrelease.LabelName, greyrelease.LabelRevision, greyrelease.LabelNumber, greyrelease.LabelTrack,
 		greyrelease.AnnotationVersion, greyrelease.AnnotationDecision, greyrelease.AnnotationFailed, greyrelease.AnnotationCommand,
-		greyrelease.AnnotationChannel, greyrelease.AnnotationPods,
+		greyrelease.AnnotationChannel, greyrelease.AnnotationPods, greyrelease.AnnotationSnapshots, history.SecretType,
 	}
 	const group = "greyrelease.example.com/"
 	for name, page := range pages(t) {
