@@ -106,7 +106,7 @@ func (r *roads) checkRemoval(c *Cluster, s *Sync, w Write) error {
 	if gone := w.New == nil; hash == "" || !emptied && !gone || r.bounds.blind(c, s) || !c.lastHand.Before(c.seen(s)) {
 		return nil
 	}
-	if w.Ref.Kind == Deployments && c.availableAt(w.Old, c.clock.now) == 0 {
+	if w.Ref.Kind == Deployments && (c.availableAt(w.Old, c.clock.now) == 0 || seenUnready(s, w.Old)) {
 		return nil
 	}
 	delay := time.Duration(-1)
@@ -139,6 +139,14 @@ func (r *roads) checkRemoval(c *Cluster, s *Sync, w Write) error {
 		return fmt.Errorf("%s of %s %v after its last request, not %v", w.Verb, w.Ref, c.Since(left), delay)
 	}
 	return nil
+}
+
+// seenUnready tells whether an answer was to a request in which no pod of a
+// Deployment was ready: one may have become so since.
+func seenUnready(s *Sync, d *Object) bool {
+	return slices.ContainsFunc(s.Children, func(o *Object) bool {
+		return o.UID == d.UID && o.Int("status", "readyReplicas") == 0 && o.Int("status", "observedGeneration") >= o.Generation()
+	})
 }
 
 // note takes down which revisions are and were stable.

@@ -13,6 +13,9 @@ import (
 // for 60 s: 3 h 20 min.
 const patience = 6 * time.Hour
 
+// helplessness is how long nobody mends what no release can get over by itself.
+const helplessness = 30 * time.Minute
+
 // settle ends all trouble, does what the release waits for, and checks that it
 // comes to a good end: the right pods, and not a write more.
 func (w *world) settle() error {
@@ -129,7 +132,7 @@ func (w *world) unblock() error {
 		return nil
 	case phase == "Invalid":
 		return w.mend()
-	case helpless && !w.mended && w.Since(w.entered) > time.Hour:
+	case helpless && !w.mended && w.Since(w.entered) > helplessness:
 		w.mendPods()
 		return nil
 	case w.Metacontroller.Waits(w.release.Key()) && (w.prometheus == nil || !strings.Contains(message, "waiting for approval")):

@@ -3,6 +3,7 @@ package walk
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"greyrelease.example.com/test/sim"
@@ -17,6 +18,7 @@ type world struct {
 	broken   bool   // the spec is one that the hook refuses
 	edited   bool   // somebody changed a Deployment's template by hand
 	mended   bool   // all versions are good ones
+	routed   bool   // there is something to lead requests
 	router   string // what leads requests: httpRoute, ingress, blue, ports or nothing
 	// batchwise: stable is scaled down with the batches.
 	batchwise bool
@@ -63,6 +65,7 @@ func temperament(seed uint64, r *rand.Rand) sim.Options {
 func settled(options sim.Options, hook sim.Hook, r *rand.Rand) *world {
 	w := &world{Cluster: sim.New(options, hook), r: r, release: sim.Release("web"), versions: 6}
 	w.Checks = sim.Invariants(w.Cluster)
+	w.routed = slices.Contains(options.Children, sim.HTTPRoutes)
 	w.Eviction = pick(r, time.Second, 30*time.Second, 5*time.Minute)
 	for v := 1; v <= w.versions; v++ {
 		w.Behave(fmt.Sprint(v), w.temper(v == 1))
@@ -88,6 +91,11 @@ func (w *world) temper(good bool) sim.Behavior {
 		b.CrashAfter = between(w.r, 60*s)
 	case 4:
 		b.Up, b.Down = 3*s+between(w.r, 60*s), 3*s+between(w.r, 30*s)
+		if w.routed {
+			// Each pod that comes or goes moves endpoints and weights too: those that do it
+			// every few seconds, for hours, would take most of the time of all walks.
+			b.Up += 20 * s
+		}
 	case 5:
 		b.Ready = 20*s + between(w.r, 400*s)
 	}
