@@ -451,3 +451,18 @@ func TestOldAnswersTakeRoom(t *testing.T) {
 		t.Errorf("want 4 to 5 pods, got %d to %d", m.lowest, m.most)
 	}
 }
+
+// The stable version is scaled in by the last answer before a release, which the wave
+// does not know: it asks for a confirmation instead of waiting for one.
+func TestScaleInRightBeforeAReleaseConfirms(t *testing.T) {
+	m := installed(t, 3)
+	m.asked[1] = 10
+	m.settle()
+	m.target(2)
+	// The record of the release is written from what was seen before the scale-in.
+	next, _ := Next(m.record, &m.wish, m.facts(), m.now)
+	m.asked[1], m.marked[1] = 3, m.record.Counter
+	m.settle()
+	m.record = next
+	m.until(Complete, time.Minute)
+}

@@ -1,6 +1,9 @@
 package rollout
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // move keeps the wave of a stage that moves pods up to date.
 func (t *transition) move() {
@@ -11,7 +14,7 @@ func (t *transition) move() {
 	}
 	next := t.nextWave()
 	switch was := r.Wave.of(r.Target.Number).Ask; {
-	case r.Wave == nil || t.replan || !next.sameWay(r.Wave) || t.left(next) || t.raises(next):
+	case r.Wave == nil || t.replan || !next.sameWay(r.Wave) || t.left(next) || t.raises(next) || t.mistrusts():
 		ask := next.of(r.Target.Number).Ask
 		r.Wave = next
 		t.restartClock(was, ask)
@@ -62,6 +65,16 @@ func (t *transition) left(next *Wave) bool {
 	return false
 }
 
+// mistrusts tells whether a Deployment shows fewer pods than the wave left it, by an
+// answer from before the wave, and nobody asked it to confirm.
+func (t *transition) mistrusts() bool {
+	w := t.r.Wave
+	return w.Confirm < w.Began && slices.ContainsFunc(w.Asks, func(a Ask) bool {
+		d := t.facts.of(a.Revision)
+		return a.shrinks() && w.outlives(d) && d.Asked < a.Ask
+	})
+}
+
 // sameWay tells whether two waves go to the same place within the same limits.
 func (w *Wave) sameWay(other *Wave) bool {
 	if w.Floor != other.Floor || w.Ceiling != other.Ceiling || w.Replicas != other.Replicas {
@@ -92,7 +105,7 @@ func (t *transition) nextWave() *Wave {
 	}
 	if o := t.observed; o != nil && o.Wave != nil {
 		for _, a := range o.Wave.Asks {
-			if d := t.facts.of(a.Revision); !a.shrinks() || d != nil && d.Asked > 0 && d.Counter < o.Wave.Began {
+			if !a.shrinks() || o.Wave.outlives(t.facts.of(a.Revision)) {
 				// It may have been asked for by an answer to an older request, or is yet
 				// to be by one to an older record.
 				cur[a.Revision] = max(cur[a.Revision], a.Ask)

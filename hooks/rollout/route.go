@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -123,8 +124,14 @@ func observedRoute(f *Facts, now time.Time) *Route {
 		return nil
 	}
 	r := &Route{Since: now, Header: f.Traffic.Header}
-	for _, revision := range revisions(f.Traffic.Weights) {
-		r.Shares = append(r.Shares, Share{Revision: revision, Weight: f.Traffic.Weights[revision]})
+	weights := maps.Clone(f.Traffic.Weights)
+	for i := range f.Deployments {
+		if d := &f.Deployments[i]; d.asked() > 0 && weights != nil {
+			weights[d.Revision] += 0 // When requests left it is not known, so they have just done it.
+		}
+	}
+	for _, revision := range revisions(weights) {
+		r.Shares = append(r.Shares, Share{Revision: revision, Weight: weights[revision]})
 	}
 	if r.validate() != nil {
 		return nil

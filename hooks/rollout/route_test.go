@@ -412,3 +412,41 @@ func TestTargetTakesThePlaceOfASupersededVersion(t *testing.T) {
 		}
 	}
 }
+
+// A third version comes while the release is scaled to 0: the second, which has
+// requests, gets no pods when it wakes up.
+func TestNobodyWakesUpBehindASupersededVersion(t *testing.T) {
+	for _, router := range []Router{RouterWeights, RouterPair} {
+		m := routed(t, 10, router, true)
+		m.wish.Settings.Batches = []Batch{{Percent: 30, Approval: true}}
+		m.target(2)
+		m.run(5 * time.Second)
+		m.wish.Replicas = 0
+		m.run(time.Second)
+		m.target(3)
+		m.run(time.Minute)
+		if got := m.route.Of(2).Weight; got != 0 {
+			t.Errorf("%s: want no requests at a superseded version that is asleep, got %d%%", router, got)
+		}
+		m.wish.Replicas = 10
+		m.until(Complete, time.Minute)
+	}
+}
+
+// The record is lost right after a promotion: the version before is kept for as long
+// as proxies may need to follow.
+func TestLostRecordKeepsWhatRequestsHaveLeft(t *testing.T) {
+	m := routed(t, 4, RouterWeights, true)
+	m.target(2)
+	m.until(Complete, time.Minute)
+	if m.asked[1] == 0 {
+		t.Fatalf("want revision 1 kept, got %s", m.line())
+	}
+	rebuilt(m, Hints{})
+	m.run(8 * time.Second)
+	if m.asked[1] != 4 {
+		t.Errorf("want revision 1 kept for a while longer, got %s", m.line())
+	}
+	m.run(time.Minute)
+	wantLine(t, m, "Complete target=2.1 stable=2 2:4/4@100%")
+}

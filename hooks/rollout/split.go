@@ -19,7 +19,7 @@ func (t *transition) split() map[int64]int64 {
 			cur = map[int64]int64{best: 100}
 		}
 	case t.replicas == 0:
-		return cur // Whose pods go last says nothing.
+		return t.asleep(cur)
 	}
 	target, stable := r.Target.Number, r.Stable.Number
 	var share int64
@@ -40,6 +40,24 @@ func (t *transition) split() map[int64]int64 {
 	}
 	if r.backward() && t.small(cur, out) {
 		return cur
+	}
+	return out
+}
+
+// asleep are the weights while nobody is to answer. Whose pods go last says nothing;
+// but a version that gets none again when the release wakes up leads nowhere.
+func (t *transition) asleep(cur map[int64]int64) map[int64]int64 {
+	r := t.r
+	heir := r.Stable.Number
+	if heir == 0 {
+		heir = r.Target.Number
+	}
+	out := map[int64]int64{}
+	for revision, weight := range cur {
+		if revision != r.Stable.Number && (revision != r.Target.Number || r.backward()) {
+			revision = heir
+		}
+		out[revision] += weight
 	}
 	return out
 }

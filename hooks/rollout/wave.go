@@ -320,6 +320,12 @@ func (w *Wave) confirmed(f *Facts) bool {
 	return true
 }
 
+// outlives tells whether the last decision about a Deployment was by a record from
+// before the wave.
+func (w *Wave) outlives(d *Deployment) bool {
+	return d != nil && d.Asked > 0 && d.Counter < w.Began
+}
+
 // doubtful tells whether a revision may have been asked for fewer pods under
 // this wave than it is now, without a cache showing it yet. A growing revision
 // is asked for its ask and nothing else. A stable one that gives way is left

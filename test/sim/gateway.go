@@ -38,7 +38,7 @@ type proxies struct {
 // SetGateway changes how the gateway behaves. One that refuses no longer looks again
 // at the routes that it has refused.
 func (c *Cluster) SetGateway(g Gateway) {
-	again := c.Gateway.Refuse != "" && g.Refuse == ""
+	again := c.Gateway.Refuse != "" && g.Refuse == "" || c.Gateway.Silent && !g.Silent
 	c.Gateway = g
 	if !again {
 		return

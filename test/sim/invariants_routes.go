@@ -173,6 +173,9 @@ func (r *roads) checkWeights(c *Cluster, s *Sync, w Write) error {
 	if before == nil || s.Answer == nil || r.bounds.blind(c, s) || c.troubled(c.clock.now) {
 		return nil
 	}
+	if w.Old == nil && outdated(c, s) {
+		return nil // A cache may go back behind the removal of an Ingress, and nothing locks one that is not there.
+	}
 	var target *Object
 	for _, d := range c.deployments(uid) {
 		if d.Label(numberLabel) == strconv.FormatInt(number(s.Answer.Status, "targetRevision"), 10) {

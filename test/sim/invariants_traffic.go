@@ -48,6 +48,7 @@ type roads struct {
 type scale struct {
 	replicas, floor int64
 	since           time.Time
+	short           time.Time // when pods were missing last
 }
 
 // outage is a share of requests for which nobody is there.
@@ -256,13 +257,18 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 	replicas := parent.Int("spec", "replicas")
 	least := limitsOf(parent, c.lastValid(parent)).floor
 	if s := r.scaled[parent.UID]; s.replicas != replicas || s.floor != least {
-		r.scaled[parent.UID] = scale{replicas, least, c.clock.now}
+		r.scaled[parent.UID] = scale{replicas: replicas, floor: least, since: c.clock.now}
 	}
 	if !routing.routed || routing.keeps || replicas == 0 || c.troubled(c.clock.now) || c.hampered() {
 		maps.DeleteFunc(r.over, func(key string, _ time.Time) bool { return strings.HasPrefix(key, parent.UID) })
 		return nil
 	}
 	by, all := c.availableBy(parent)
+	asks := r.scaled[parent.UID]
+	if all < replicas {
+		asks.short = c.clock.now
+		r.scaled[parent.UID] = asks
+	}
 	if all == 0 || parent.Int("status", "stableRevision") == 0 {
 		return nil // Before a first version has been out, whatever serves is good.
 	}
@@ -301,7 +307,7 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		// answer to an old record can take pods away for a moment.
 		limit := follow + c.Gateway.Program.Max + c.Gateway.Status.Max
 		locked := c.Metacontroller.mode != ServerSide
-		if locked && all >= replicas && c.Since(r.scaled[parent.UID].since) > limit || c.Since(r.over[key]) > limit {
+		if locked && c.Since(asks.short) > limit && c.Since(asks.since) > limit || c.Since(r.over[key]) > limit {
 			return fmt.Errorf("%.3g%% of the requests are led to %s, whose %d of %d pods can serve %.3g%%", f.Percent, f.Service, by[hash], replicas, ready)
 		}
 	}
