@@ -27,14 +27,14 @@ func checkError(c *Cluster, s *Sync) error {
 	if s.Answer == nil && len(s.Writes) == 0 {
 		return s.Err
 	}
-	seen := map[Ref]bool{s.Parent.Ref: true}
+	seen := map[string]bool{s.Parent.UID: true}
 	for _, o := range s.Children {
-		seen[o.Ref] = true
+		seen[o.UID] = true
 	}
 	for _, w := range s.Writes {
 		// Something is in the way that the hook can't know of: a child that the
 		// cache does not show yet, or one of a deleted parent.
-		hidden := w.Old != nil && !seen[w.Ref]
+		hidden := w.Old != nil && !seen[w.Old.UID]
 		if w.Err != nil && !w.Planned && !hidden && !expected(w.Err) {
 			return s.Err
 		}

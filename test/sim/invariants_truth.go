@@ -45,6 +45,9 @@ func (b *bounds) checkTrueFloor(c *Cluster, s *Sync, w Write) error {
 		return nil // it was seen without pods, and an older answer gave it some again
 	}
 	seen := c.seen(s)
+	if c.recounting(w.Old, seen) {
+		return nil
+	}
 	if is >= was || !c.lastLoss.Before(seen) || !c.lastHand.Before(seen) || b.blind(c, s) || !w.Old.OwnedBy(s.Parent.UID) {
 		return nil
 	}
@@ -182,4 +185,18 @@ func difference(was, is any, path string) string {
 		}
 	}
 	return path
+}
+
+// recounting tells whether the minReadySeconds of a Deployment changed in the second
+// before an instant: its status still counts by what they were.
+func (c *Cluster) recounting(d *Object, t time.Time) bool {
+	for _, ch := range slices.Backward(c.history) {
+		if ch.at.Before(t.Add(-time.Second)) {
+			break
+		}
+		if ch.New != nil && ch.Old != nil && ch.New.UID == d.UID && ch.New.Int("spec", "minReadySeconds") != ch.Old.Int("spec", "minReadySeconds") {
+			return true
+		}
+	}
+	return false
 }
