@@ -450,3 +450,19 @@ func TestLostRecordKeepsWhatRequestsHaveLeft(t *testing.T) {
 	m.run(time.Minute)
 	wantLine(t, m, "Complete target=2.1 stable=2 2:4/4@100%")
 }
+
+// The plan is edited to a much smaller batch: requests go back only as fast as the
+// stable version gets the pods for them.
+func TestEditToASmallerBatchOverloadsNobody(t *testing.T) {
+	m := routed(t, 10, RouterWeights, false)
+	m.wish.Settings.Batches = []Batch{{Percent: 100, Approval: true}}
+	m.target(2)
+	m.run(20 * time.Second)
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:1/1@0% 2:10/10@100%")
+	m.ready[1] = 10 * time.Second
+	m.wish.Settings.Batches = []Batch{{Percent: 10, Approval: true}}
+	m.run(12 * time.Second)
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:4/7@40% 2:6/6@60%")
+	m.run(time.Minute)
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:9/9@90% 2:1/1@10%")
+}

@@ -113,6 +113,11 @@ func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
 			give(revision, cur[revision])
 		}
 	}
+	if !r.backward() && target != stable {
+		// It has more than it is to have, as after an edit of the plan, and the pods for it:
+		// it keeps what nobody else has room for yet.
+		give(target, min(cur[target], t.capacity(target))-out[target])
+	}
 	// What nobody has room for goes where there is anybody, but not for the sake of
 	// endpoints that are only late, or gone because somebody changed a Service: that
 	// would lead requests past a gate. A version that failed gets no more at all.
