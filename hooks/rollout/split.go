@@ -31,7 +31,7 @@ func (t *transition) split() map[int64]int64 {
 		// A superseded version must leave before the target can enter, or the target
 		// takes its place.
 		out = t.divide(cur, 0)
-		if len(out) > 1 && t.facts.serving(stable) > 0 && t.impatient() {
+		if len(out) > 1 && t.serving(stable) > 0 && t.impatient() {
 			out = map[int64]int64{target: share, stable: 100 - share}
 		}
 	}
@@ -67,7 +67,7 @@ func (t *transition) asleep(cur map[int64]int64) map[int64]int64 {
 func (t *transition) busiest() int64 {
 	var best int64
 	for i := range t.facts.Deployments {
-		if n := t.facts.Deployments[i].Revision; t.facts.serving(n) > 0 && t.facts.serving(n) >= t.facts.serving(best) {
+		if n := t.facts.Deployments[i].Revision; t.serving(n) > 0 && t.serving(n) >= t.serving(best) {
 			best = n
 		}
 	}
@@ -93,7 +93,7 @@ func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
 	out := map[int64]int64{}
 	rest := int64(100)
 	give := func(revision, n int64) {
-		if n = min(n, rest); n > 0 && t.facts.serving(revision) > 0 {
+		if n = min(n, rest); n > 0 && t.serving(revision) > 0 {
 			out[revision] += n
 			rest -= n
 		}
@@ -144,7 +144,7 @@ func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
 // with the batches; it is lowered when pods go missing.
 func (t *transition) forTarget(cur int64) int64 {
 	r := t.r
-	serving := t.facts.serving(r.Target.Number)
+	serving := t.serving(r.Target.Number)
 	if serving == 0 {
 		return 0
 	}
@@ -174,7 +174,8 @@ func (t *transition) forTarget(cur int64) int64 {
 		return most
 	}
 	if !r.Settings.KeepStable {
-		return min(cur, most) // as much as its pods can serve
+		// As much as its pods can serve, and what is too much for the stable revision's.
+		return max(min(cur, most), min(most, 100-t.capacity(r.Stable.Number)))
 	}
 	return min(cur, max(1, planned*serving/size))
 }
@@ -209,6 +210,12 @@ func (t *transition) forFirst(cur, serving int64) int64 {
 	return min(cur, most)
 }
 
+// serving is how many pods of a revision requests can be sent to once the answer
+// being given is carried out: it may take some away.
+func (t *transition) serving(revision int64) int64 {
+	return min(t.facts.serving(revision), t.told[revision])
+}
+
 // floor is how many pods can be relied on: replicas - maxUnavailable. Requests are
 // to get along with so many.
 func (t *transition) floor() int64 {
@@ -222,9 +229,9 @@ func (t *transition) floor() int64 {
 func (t *transition) capacity(revision int64) int64 {
 	all := int64(0)
 	for i := range t.facts.Deployments {
-		all += t.facts.serving(t.facts.Deployments[i].Revision)
+		all += t.serving(t.facts.Deployments[i].Revision)
 	}
-	return 100 * t.facts.serving(revision) / max(1, min(t.floor(), all))
+	return 100 * t.serving(revision) / max(1, min(t.floor(), all))
 }
 
 // small tells whether the way back is not worth a write yet: more of the pods that
@@ -232,14 +239,14 @@ func (t *transition) capacity(revision int64) int64 {
 // smallest step is worth one, because the next pods can need its room.
 func (t *transition) small(cur, out map[int64]int64) bool {
 	r := t.r
-	if len(cur) < 2 || r.Route == nil || t.facts.serving(r.Stable.Number) >= r.Wave.of(r.Stable.Number).Ask {
+	if len(cur) < 2 || r.Route == nil || t.serving(r.Stable.Number) >= r.Wave.of(r.Stable.Number).Ask {
 		return false
 	}
 	for revision, n := range cur {
 		if revision == r.Stable.Number {
 			continue
 		}
-		if t.facts.serving(revision) == 0 || out[revision] == 0 || n-out[revision] >= smallMove {
+		if t.serving(revision) == 0 || out[revision] == 0 || n-out[revision] >= smallMove {
 			return false
 		}
 	}
