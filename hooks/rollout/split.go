@@ -19,7 +19,7 @@ func (t *transition) split() map[int64]int64 {
 			cur = map[int64]int64{best: 100}
 		}
 	case t.replicas == 0:
-		return t.asleep(cur)
+		return t.asleep()
 	}
 	target, stable := r.Target.Number, r.Stable.Number
 	var share int64
@@ -44,22 +44,15 @@ func (t *transition) split() map[int64]int64 {
 	return out
 }
 
-// asleep are the weights while nobody is to answer. Whose pods go last says nothing;
-// but a version that gets none again when the release wakes up leads nowhere.
-func (t *transition) asleep(cur map[int64]int64) map[int64]int64 {
+// asleep are the weights while nobody is to answer: all go to one version, which gets
+// pods in any case when the release wakes up. With shares, those of whose pods come
+// later would be led nowhere until the routes follow.
+func (t *transition) asleep() map[int64]int64 {
 	r := t.r
-	heir := r.Stable.Number
-	if heir == 0 {
-		heir = r.Target.Number
+	if r.Stable.Number == 0 || r.Stage == Promoting {
+		return map[int64]int64{r.Target.Number: 100}
 	}
-	out := map[int64]int64{}
-	for revision, weight := range cur {
-		if revision != r.Stable.Number && (revision != r.Target.Number || r.backward()) {
-			revision = heir
-		}
-		out[revision] += weight
-	}
-	return out
+	return map[int64]int64{r.Stable.Number: 100}
 }
 
 // busiest is the revision with the most pods that serve, of equal ones the latest;

@@ -184,7 +184,7 @@ func (w *world) checkEnd() error {
 		want := int64(0)
 		if d.Label("greyrelease.example.com/number") == fmt.Sprint(serving) {
 			want = replicas
-		} else if phase == "Healthy" && !whole {
+		} else if phase == "Healthy" && (!whole || w.Metacontroller.Waits(w.release.Key())) {
 			continue // It was promoted and broke later: the version before is kept for the requests.
 		}
 		if n != want {
