@@ -141,3 +141,36 @@ func TestAdmitOthers(t *testing.T) {
 		})
 	}
 }
+
+func TestAdmitSecrets(t *testing.T) {
+	secret := func(data string) map[string]any {
+		return decode(t, `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}, `+data+`}`)
+	}
+	made, err := Admit("Secret", nil, secret(`"data": {"a": "YQ=="}, "stringData": {"b": "b"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data := made["data"].(map[string]any); made["type"] != "Opaque" || made["stringData"] != nil || data["a"] != "YQ==" || data["b"] != "Yg==" {
+		t.Errorf("want the type Opaque, and stringData among the data as base64, got %v", made)
+	}
+	for _, c := range []struct{ why, old, data, want string }{
+		{"free", `"data": {"a": "YQ=="}`, `"data": {"a": "Yg=="}`, ""},
+		{"a type that is left out", `"type": "example.com/t"`, `"data": {"a": "Yg=="}`, ""},
+		{"a type is for ever", `"type": "Opaque"`, `"type": "example.com/t"`, "type: Invalid value"},
+		{"immutable", `"immutable": true, "data": {"a": "YQ=="}`, `"immutable": true, "data": {"a": "Yg=="}`, "data: Forbidden: field is immutable"},
+		{"immutable for good", `"immutable": true`, `"immutable": false`, "immutable: Forbidden: field is immutable"},
+		{"keys are file names", `"data": {}`, `"data": {"a/b": ""}`, "data[a/b]"},
+		{"text that is no base64", `"data": {}`, `"data": {"a": "*"}`, "cannot be handled as a Secret"},
+	} {
+		old, err := Admit("Secret", nil, secret(c.old))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch _, err := Admit("Secret", old, secret(c.data)); {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: want it accepted, got %v", c.why, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: want %s, got %v", c.why, c.want, err)
+		}
+	}
+}
