@@ -145,7 +145,9 @@ func setUp(ctx context.Context, real string) (*stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a folder: %w", err)
 	}
-	plane, err := cluster.Start(ctx, cluster.Options{Root: root, Dir: dir, Apply: cluster.DynamicApply, Unrestricted: true, Progress: os.Stderr})
+	plane, err := cluster.Start(ctx, cluster.Options{
+		Root: root, Dir: dir, Components: []string{"secret-snapshots"}, Apply: cluster.DynamicApply, Unrestricted: true, Progress: os.Stderr,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%w; logs are in %s", err, dir)
 	}

@@ -92,6 +92,17 @@ var releaseStories = []story{
 		t.edit(`{"targetVersion": "3.0"}`)
 		t.edit(`{"targetVersion": "4.0"}`)
 	}},
+	{name: "secrets", tell: func(t *teller) {
+		t.install("snapshotKind: Secret")
+		t.edit(`{"targetVersion": "2.0"}`)
+		t.edit(`{"snapshotKind": null}`)
+		t.edit(`{"snapshotKind": "Secret"}`)
+		t.create("secrets", `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web-rev-3"}, "data": {"mine": "eWVz"}}`)
+		t.edit(`{"targetVersion": "3.0"}`)
+		t.delete("secrets", "web-rev-3", metav1.DeletePropagationBackground)
+		t.rest()
+		t.edit(`{"rollbackTo": 1}`)
+	}},
 	{name: "scale", tell: func(t *teller) {
 		t.install(gate)
 		t.edit(`{"targetVersion": "2.0"}`)
