@@ -466,3 +466,19 @@ func TestScaleInRightBeforeAReleaseConfirms(t *testing.T) {
 	m.record = next
 	m.until(Complete, time.Minute)
 }
+
+// A third version and a scale-out come at once: room that the stable version would
+// take only now is not asked for and given away in one.
+func TestScaleOutWithAThirdVersion(t *testing.T) {
+	m := installed(t, 6)
+	m.wish.Settings.MaxSurge, m.wish.Settings.MaxUnavailable = Quantity{Value: 1}, Quantity{}
+	m.wish.Settings.Batches = []Batch{{Pods: 4, Approval: true}}
+	m.target(2)
+	m.run(time.Minute)
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:2/2 2:4/4")
+	m.wish.Replicas = 7
+	m.wish.Settings.Batches = nil
+	m.ready[3] = time.Second
+	m.target(3)
+	m.until(Complete, time.Hour)
+}

@@ -163,8 +163,8 @@ func newWave(p parts, g goals, told map[int64]int64, cur now, f *Facts, replicas
 			held += at - min(at, g.keep[revision])
 		}
 	}
-	if target := asks[p.target]; p.target != p.stable && target.Ask < target.Goal && held > 0 {
-		borrow(asks, p.stable, target.Goal-target.Ask, f)
+	if target := asks[p.target]; p.target != p.stable && target.Ask < target.Goal && held > 0 && room <= 0 {
+		borrow(asks, p, cur, f)
 	}
 	for _, a := range asks {
 		w.Asks = append(w.Asks, a)
@@ -176,15 +176,22 @@ func newWave(p parts, g goals, told map[int64]int64, cur now, f *Facts, replicas
 // borrow makes room for the target out of stable pods that are asked for and
 // not available. Superseded pods may be all that serves, and then they stay;
 // without this a broken stable version would block the one that mends it.
-func borrow(asks map[int64]Ask, stable, need int64, f *Facts) {
-	a, d := asks[stable], f.of(stable)
-	if stable == 0 || a.shrinks() || d == nil || !d.Current {
+func borrow(asks map[int64]Ask, p parts, cur now, f *Facts) {
+	a, target, d := asks[p.stable], asks[p.target], f.of(p.stable)
+	if p.stable == 0 || a.shrinks() || d == nil || !d.Current {
 		return
 	}
-	if idle := a.Ask - max(d.available(), 0); idle > 0 {
-		a.Goal = a.Ask - min(need, idle)
-		asks[stable] = a
+	need := target.Goal - target.Ask
+	if back := min(need, a.Ask-cur[p.stable]); back > 0 {
+		// Room that it would take only now. Were it asked for and given away in one,
+		// neither would get it.
+		a.Ask, target.Ask, need = a.Ask-back, target.Ask+back, need-back
+		asks[p.target] = target
 	}
+	if idle := a.Ask - max(d.available(), 0); idle > 0 && need > 0 {
+		a.Goal = a.Ask - min(need, idle)
+	}
+	asks[p.stable] = a
 }
 
 // replicas turns a wave into what every revision is asked for in this answer.
