@@ -9,6 +9,7 @@ import (
 
 	"greyrelease.example.com/hooks/greyrelease"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -267,15 +268,15 @@ func (b *book) unjudged(now time.Time) bool {
 }
 
 // takes says that a hand is going to delete pods, each of which may be made once more, or
-// the Deployment that they belong to.
-func (b *book) takes(name string, pods []types.UID, again bool, object string) {
+// the Deployment that they belong to. The book may not know them yet: it is a moment late.
+func (b *book) takes(name string, pods []corev1.Pod, again bool, object string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.release(name)
-	for _, uid := range pods {
-		r.taken[uid] = true
-		if p := r.pods[uid]; p != nil && again {
-			r.budget[p.revision]++
+	for i := range pods {
+		r.taken[pods[i].UID] = true
+		if again {
+			r.budget[pods[i].Labels[greyrelease.LabelRevision]]++
 		}
 	}
 	if object != "" {

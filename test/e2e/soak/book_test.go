@@ -164,7 +164,7 @@ func TestAnswerOlderThanALoss(t *testing.T) {
 		tl.pod("2", 0, false)
 		tl.pod("2", 0, true)
 		tl.book.begin(tl.now, false)
-		tl.book.takes("web", []types.UID{"pod-2-0"}, false, "web-hash2")
+		tl.book.takes("web", []corev1.Pod{*aPod("2", 0, true)}, false, "web-hash2")
 		tl.see("deployment", tl.asked("2", 1), true)
 		tl.see("pod", aPod("2", 0, false), true)
 		tl.now = tl.now.Add(40 * time.Second)
@@ -270,7 +270,7 @@ func TestHandDeletesDeployment(t *testing.T) {
 
 func TestHandDeletesPod(t *testing.T) {
 	tl := begin(t)
-	tl.book.takes("web", []types.UID{"pod-1-0"}, true, "")
+	tl.book.takes("web", []corev1.Pod{*aPod("1", 0, true)}, true, "")
 	tl.lose(0)
 	tl.pod("1", 7, true)
 	tl.tick()
@@ -278,6 +278,19 @@ func TestHandDeletesPod(t *testing.T) {
 	tl.pod("1", 8, true)
 	tl.tick()
 	tl.broken(ruleRestart, "")
+}
+
+// TestHandIsFaster: a pod is deleted before the book has heard of it.
+func TestHandIsFaster(t *testing.T) {
+	tl := begin(t)
+	tl.release(2, 5, 2)
+	tl.deployment("1", 5)
+	tl.book.takes("web", []corev1.Pod{*aPod("1", 4, true)}, true, "")
+	tl.pod("1", 4, true)
+	tl.lose(4)
+	tl.pod("1", 5, true)
+	tl.tick()
+	tl.clean()
 }
 
 func TestScaledByUser(t *testing.T) {

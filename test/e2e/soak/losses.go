@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 func (u *user) wipe(ctx context.Context, _ *rand.Rand) (string, error) {
@@ -85,19 +84,11 @@ func (u *user) loseDeployment(ctx context.Context, r *rand.Rand) (string, error)
 	if err != nil {
 		return "", err
 	}
-	u.book.takes(u.name, uids(pods), false, d.Name)
+	u.book.takes(u.name, pods, false, d.Name)
 	background := metav1.DeletePropagationBackground
 	return d.Name, u.remove(ctx, func(ctx context.Context) error {
 		return u.client.AppsV1().Deployments(u.namespace).Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &d.UID}})
 	})
-}
-
-func uids(pods []corev1.Pod) []types.UID {
-	var list []types.UID
-	for i := range pods {
-		list = append(list, pods[i].UID)
-	}
-	return list
 }
 
 // pods are those of a revision, or of all for "", that are not on their way out.
@@ -124,7 +115,7 @@ func (u *user) losePod(ctx context.Context, r *rand.Rand) (string, error) {
 		return "", err
 	}
 	p := pods[r.IntN(len(pods))]
-	u.book.takes(u.name, []types.UID{p.UID}, true, "")
+	u.book.takes(u.name, []corev1.Pod{p}, true, "")
 	return p.Name, u.remove(ctx, func(ctx context.Context) error {
 		return u.client.CoreV1().Pods(u.namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
 	})
@@ -144,7 +135,7 @@ func (u *user) beginAgain(ctx context.Context, r *rand.Rand) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	u.book.takes(u.name, uids(pods), false, "")
+	u.book.takes(u.name, pods, false, "")
 	background := metav1.DeletePropagationBackground
 	if err := u.remove(ctx, func(ctx context.Context) error {
 		return u.gr().Delete(ctx, u.name, metav1.DeleteOptions{PropagationPolicy: &background})

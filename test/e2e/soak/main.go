@@ -26,6 +26,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -306,12 +307,18 @@ func (s *soak) breach(b breach) {
 func (s *soak) dump(n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	file := fmt.Sprintf("%s/breach-%d.yaml", s.dir, n)
-	text, err := s.plant.Kubectl(ctx, "-n", namespace, "get", "gr,deploy,rs,pods,cm,httproutes,services,events", "-o", "yaml")
-	if err == nil {
-		err = os.WriteFile(file, []byte(text), 0o644)
+	file := filepath.Join(s.dir, fmt.Sprintf("breach-%d.yaml", n))
+	// The API server may be away; what was printed until then is better than nothing.
+	for ctx.Err() == nil {
+		text, err := s.plant.Kubectl(ctx, "-n", namespace, "get", "gr,deploy,rs,pods,cm,httproutes,services,events", "-o", "yaml")
+		if werr := os.WriteFile(file, []byte(text), 0o644); werr != nil {
+			s.journal.say("cannot write down breach %d: %v", n, werr)
+			return
+		}
+		if err == nil {
+			return
+		}
+		pause(ctx, time.Second)
 	}
-	if err != nil {
-		s.journal.say("cannot write down breach %d: %v", n, err)
-	}
+	s.journal.say("cannot write down all objects of breach %d: see %s", n, file)
 }
