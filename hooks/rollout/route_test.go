@@ -466,3 +466,69 @@ func TestEditToASmallerBatchOverloadsNobody(t *testing.T) {
 	m.run(time.Minute)
 	wantLine(t, m, "Rolling target=2.1 stable=1 1:9/9@90% 2:1/1@10%")
 }
+
+// 5 and 6 of 11 pods can serve 45% and 54%: the point that is left must not keep a
+// superseded version, and with it the release, for ever.
+func TestAPointLostToRoundingKeepsNoSupersededVersion(t *testing.T) {
+	m := routed(t, 12, RouterWeights, false)
+	m.wish.Settings.MaxSurge, m.wish.Settings.MaxUnavailable = Quantity{}, Quantity{Value: 1}
+	m.target(2)
+	m.target(3)
+	m.target(4)
+	m.ready[4] = time.Second
+	m.asked[1], m.asked[2], m.asked[3], m.asked[4] = 0, 1, 6, 5
+	r := m.record
+	r.Target, r.Highest, r.Stage, r.Settings = m.rev[4], 4, Rolling, m.wish.Settings
+	r.Reached = &Position{Pods: 3, Replicas: 12}
+	r.Route = &Route{Since: m.now, Shares: []Share{{Revision: 2, Weight: 1}, {Revision: 3, Weight: 54}, {Revision: 4, Weight: 45}}}
+	r.Wave = &Wave{Replicas: 12, Floor: 11, Ceiling: 12, Asks: []Ask{{Revision: 1, Goal: 6}, {Revision: 2, Ask: 1}, {Revision: 3, Ask: 6}, {Revision: 4, Ask: 5, Goal: 6}}}
+	m.route, m.routed = r.Route.clone(), m.now
+	m.settle()
+	for _, pods := range m.pods {
+		for i := range pods {
+			pods[i] = m.now
+		}
+	}
+	m.until(Complete, time.Hour)
+}
+
+// Without surge, the pods of one of two superseded versions have to go before anybody
+// else gets one; the other has to be able to take its requests.
+func TestSupersededVersionsGiveWayWithoutSurge(t *testing.T) {
+	m := routed(t, 4, RouterWeights, false)
+	m.wish.Settings.MaxSurge, m.wish.Settings.MaxUnavailable = Quantity{}, Quantity{Value: 1}
+	m.target(2)
+	m.target(3)
+	m.target(4)
+	m.ready[4] = time.Second
+	m.asked[1], m.asked[2], m.asked[3] = 1, 2, 1
+	r := m.record
+	r.Target, r.Highest, r.Stage, r.Settings = m.rev[3], 3, Rolling, m.wish.Settings
+	r.Route = &Route{Since: m.now, Shares: []Share{{Revision: 1, Weight: 33}, {Revision: 2, Weight: 42}, {Revision: 3, Weight: 25}}}
+	r.Wave = &Wave{Replicas: 4, Floor: 3, Ceiling: 4, Asks: []Ask{{Revision: 1, Ask: 1, Goal: 3}, {Revision: 2, Ask: 2}, {Revision: 3, Ask: 1, Goal: 1}}}
+	m.route, m.routed = r.Route.clone(), m.now
+	m.settle()
+	for _, pods := range m.pods {
+		for i := range pods {
+			pods[i] = m.now
+		}
+	}
+	m.until(Complete, time.Hour)
+}
+
+// Woken up with all pods of the target, requests are led there before anybody serves.
+func TestWakingUpLeadsWherePodsCome(t *testing.T) {
+	m := routed(t, 6, RouterWeights, false)
+	m.wish.Settings.Batches = []Batch{{Percent: 100, Approval: true}}
+	m.target(2)
+	m.run(time.Minute)
+	wantLine(t, m, "Rolling target=2.1 stable=1 1:0/0 2:6/6@100%")
+	m.wish.Replicas = 0
+	m.run(time.Minute)
+	m.wish.Replicas = 6
+	m.ready[2] = 5 * time.Second
+	m.run(4 * time.Second)
+	if m.route.Of(2).Weight != 100 {
+		t.Errorf("want requests led to the revision that gets all pods, before they serve, got %s", m.line())
+	}
+}

@@ -21,6 +21,9 @@ func (t *transition) split() map[int64]int64 {
 	case t.replicas == 0:
 		return t.asleep()
 	}
+	if heir := t.heir(cur); heir != 0 {
+		cur = map[int64]int64{heir: 100}
+	}
 	target, stable := r.Target.Number, r.Stable.Number
 	var share int64
 	if target != stable && !r.backward() {
@@ -49,10 +52,33 @@ func (t *transition) split() map[int64]int64 {
 // later would be led nowhere until the routes follow.
 func (t *transition) asleep() map[int64]int64 {
 	r := t.r
-	if r.Stable.Number == 0 || r.Stage == Promoting {
+	if r.Stable.Number == 0 || r.Stage == Promoting && !r.Settings.KeepStable {
 		return map[int64]int64{r.Target.Number: 100}
 	}
 	return map[int64]int64{r.Stable.Number: 100}
+}
+
+// heir is the revision with the most pods in the wave that begins, the stable one of
+// equal ones, where requests are led to none that has pods or gets any: as after the
+// release was asleep. 0 otherwise.
+func (t *transition) heir(cur map[int64]int64) int64 {
+	for revision := range cur {
+		if t.told[revision] > 0 || t.facts.of(revision).asked() > 0 || t.r.Wave.of(revision).Ask > 0 {
+			return 0
+		}
+	}
+	var heir Ask
+	if t.r.Wave != nil {
+		for _, a := range t.r.Wave.Asks {
+			if a.Ask > heir.Ask || a.Ask == heir.Ask && a.Revision == t.r.Stable.Number {
+				heir = a
+			}
+		}
+	}
+	if heir.Ask == 0 {
+		return 0
+	}
+	return heir.Revision
 }
 
 // busiest is the revision with the most pods that serve, of equal ones the latest;
@@ -93,7 +119,7 @@ func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
 	}
 	give(target, share)
 	if stable != 0 {
-		n := t.capacity(stable)
+		n := t.ample(stable)
 		if n == rest-1 {
 			n = rest // a point lost to rounding keeps no version alive
 		}
@@ -103,7 +129,16 @@ func (t *transition) divide(cur map[int64]int64, share int64) map[int64]int64 {
 	slices.Reverse(held)
 	for _, revision := range held {
 		if revision != stable && (revision != target || r.backward()) {
-			give(revision, cur[revision])
+			n := cur[revision]
+			if !r.Settings.KeepStable && revision != target {
+				// Of several the later takes what its pods can serve from the earlier:
+				// where there is no surge, the next pods need the room of those.
+				n = max(n, t.ample(revision))
+			}
+			if n > 1 && n == rest-1 && revision != target {
+				n = rest // as for the stable one: the last point keeps no other version
+			}
+			give(revision, n)
 		}
 	}
 	if !r.backward() && target != stable {
@@ -225,6 +260,17 @@ func (t *transition) capacity(revision int64) int64 {
 		all += t.serving(t.facts.Deployments[i].Revision)
 	}
 	return 100 * t.serving(revision) / max(1, min(t.floor(), all))
+}
+
+// ample is the largest share that needs no more pods than serve: needed allows for
+// the point that rounding takes.
+func (t *transition) ample(revision int64) int64 {
+	all := int64(0)
+	for i := range t.facts.Deployments {
+		all += t.serving(t.facts.Deployments[i].Revision)
+	}
+	by := max(1, min(t.floor(), all))
+	return (100*t.serving(revision) + by - 1) / by
 }
 
 // small tells whether the way back is not worth a write yet: more of the pods that
