@@ -11,8 +11,8 @@ import (
 	"greyrelease.example.com/hooks/rollout"
 )
 
-// metrics is everything that /metrics shows. An idle release causes no sync,
-// so a gauge about releases would show the past; there is none.
+// metrics is everything that /metrics shows. An idle release causes a
+// sync every two minutes, so a gauge about releases would show the past; there is none.
 type metrics struct {
 	requests     *counter
 	duration     *histogram

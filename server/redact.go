@@ -205,7 +205,7 @@ func (r *redactor) snapshot(object map[string]any, n *naming) {
 	annotations, _ := metadata["annotations"].(map[string]any)
 	for _, name := range copies {
 		if text, ok := annotations[name].(string); ok {
-			r.copied(annotations, name, text, n)
+			r.copied(annotations, name, text, object["kind"], n)
 		}
 	}
 	if plain, ok := object["stringData"].(map[string]any); ok {
@@ -240,6 +240,10 @@ func (r *redactor) snapshot(object map[string]any, n *naming) {
 		if !ok || key == "record.json" && !secret || secret && strings.HasSuffix(key, ".gz") {
 			continue
 		}
+		if key != "spec.json" && key != "template.json" {
+			data[key] = r.placeholder(text) // somebody else's: not walked through, but hidden
+			continue
+		}
 		if secret {
 			plain, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
@@ -259,11 +263,11 @@ func (r *redactor) snapshot(object map[string]any, n *naming) {
 }
 
 // copied redacts an object as it was applied. It went through walk already.
-func (r *redactor) copied(annotations map[string]any, name, text string, n *naming) {
+func (r *redactor) copied(annotations map[string]any, name, text string, kind any, n *naming) {
 	annotations[name] = r.placeholder(text)
 	var object map[string]any
-	if err := decodeNumbers([]byte(text), &object); err != nil {
-		return
+	if err := decodeNumbers([]byte(text), &object); err != nil || object["kind"] != kind {
+		return // it stays a placeholder: nobody knows where its values are
 	}
 	r.snapshot(object, n)
 	n.encode = append(n.encode, func(*strings.Replacer) {
