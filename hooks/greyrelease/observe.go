@@ -427,10 +427,22 @@ func (o *observation) note(format string, args ...any) {
 // snapshot finds a usable snapshot of a revision's content. Content decides, not
 // the number: there can be two of one content.
 func (o *observation) snapshot(r rollout.Revision) (history.Snapshot, bool) {
+	var found []history.Snapshot
 	for _, s := range o.snapshots {
 		if s.Broken == "" && s.Hash == r.Hash && r.Hash != "" {
+			found = append(found, s)
+		}
+	}
+	for _, s := range found {
+		if len(found) == 1 {
 			return s, true
 		}
+		if _, err := s.Template(); err == nil {
+			return s, true
+		}
+	}
+	if len(found) > 0 {
+		return found[0], true
 	}
 	return history.Snapshot{}, false
 }

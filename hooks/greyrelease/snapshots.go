@@ -122,7 +122,13 @@ func (a *answer) renderKept(s history.Snapshot) {
 		}
 	case s.Former != nil:
 		a.writes = true // by leaving it out
-	case s.Kind != a.spec.SnapshotKind && s.Broken == "" && !a.holders[holder{a.spec.SnapshotKind, s.Name}]:
+	case s.Kind == a.spec.SnapshotKind || s.Broken != "":
+	case a.holders[holder{a.spec.SnapshotKind, s.Name}]:
+		// An edit of kind and content before anything of the first answer was seen
+		// makes two contents with one number, one in each kind.
+		a.note("revision %d stays in %s %s: %s %s holds something else; which of the two is not needed can be deleted",
+			s.Number, s.Kind, s.Name, a.spec.SnapshotKind, s.Name)
+	default:
 		a.move(s)
 	}
 }
