@@ -132,3 +132,23 @@ func TestGrowth(t *testing.T) {
 		}
 	}
 }
+
+// A run that saw nothing is no good one.
+func TestBlind(t *testing.T) {
+	s := &soak{world: &world{book: newBook(false, nil)}}
+	if s.blind() == nil {
+		t.Error("want an error of a run without a rest")
+	}
+	s.slowest = time.Second
+	if s.blind() == nil {
+		t.Error("want an error of a run that judged nothing")
+	}
+	s.breaches = []breach{{}}
+	if err := s.blind(); err != nil {
+		t.Errorf("want a run with breaches to end as one, got %v", err)
+	}
+	s.breaches, s.book.counts.judged = nil, 1
+	if err := s.blind(); err != nil {
+		t.Errorf("want no error, got %v", err)
+	}
+}

@@ -63,6 +63,7 @@ type feed struct {
 	see       func(change)
 	reset     func([]change, time.Time)
 	tick      func(time.Time)
+	note      func(format string, args ...any)
 
 	mu      sync.Mutex
 	waiting []change
@@ -75,6 +76,7 @@ func (f *feed) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		all, from, err := f.list(ctx)
 		if err != nil {
+			f.note("cannot list: %v", err)
 			pause(ctx, 200*time.Millisecond)
 			continue
 		}

@@ -249,7 +249,21 @@ func (s *soak) endure(ctx context.Context) error {
 	s.gate.open()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failed
+	return errors.Join(s.failed, s.blind())
+}
+
+// blind is an error if nothing can be said of promises: a checker that sees nothing
+// reports nothing.
+func (s *soak) blind() error {
+	switch counts, _ := s.book.sum(); {
+	case len(s.breaches) > 0:
+		return nil
+	case s.slowest == 0:
+		return errors.New("it ended before the first rest was over, and nothing is known")
+	case counts.judged == 0:
+		return errors.New("no change of size was seen, and none was checked")
+	}
+	return nil
 }
 
 // fail ends the run for a reason that is nobody's promise.
@@ -265,7 +279,7 @@ func (s *soak) fail(err error) {
 
 func (s *soak) newFeed() *feed {
 	return &feed{
-		client: s.dynamic, namespace: namespace,
+		client: s.dynamic, namespace: namespace, note: s.journal.note,
 		see: func(c change) {
 			s.journal.watch(c)
 			s.book.see(c)

@@ -170,7 +170,7 @@ func (s *soak) versions(ctx context.Context) (map[string]string, error) {
 func (s *soak) countWrites() []cluster.Write {
 	writes, err := s.audit.More()
 	if err != nil {
-		s.journal.say("cannot count writes: %v", err)
+		s.breach(breach{time.Now(), "all", ruleIdle, fmt.Sprintf("cannot tell whether anything was written: %v", err)})
 	}
 	writes = slices.DeleteFunc(writes, func(w cluster.Write) bool { return w.User != cluster.Metacontroller || w.Resource == "events" })
 	for _, w := range writes {
