@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"greyrelease.example.com/hooks/greyrelease"
 
