@@ -50,8 +50,15 @@ func (u *user) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
 }
 
 // loseSnapshot deletes the snapshot of a revision that has a Deployment: from that, nothing
-// is lost.
+// is lost. The snapshot of a revision that is pinned stays: its content is nowhere in the
+// spec, so that it could not be made again, and to pin what is not kept is invalid.
 func (u *user) loseSnapshot(ctx context.Context, r *rand.Rand) (string, error) {
+	u.mu.Lock()
+	pinned := u.pin
+	u.mu.Unlock()
+	if pinned != "" {
+		return "", nil
+	}
 	list, err := u.deployments(ctx)
 	if err != nil || len(list) == 0 {
 		return "", err
