@@ -142,10 +142,10 @@ func (r *roads) checkRemoval(c *Cluster, s *Sync, w Write) error {
 }
 
 // seenUnready tells whether an answer was to a request in which no pod of a
-// Deployment was ready: one may have become so since.
+// Deployment was asked for or ready: one may have become so since.
 func seenUnready(s *Sync, d *Object) bool {
 	return slices.ContainsFunc(s.Children, func(o *Object) bool {
-		return o.UID == d.UID && o.Int("status", "readyReplicas") == 0 && o.Int("status", "observedGeneration") >= o.Generation()
+		return o.UID == d.UID && (o.Int("spec", "replicas") == 0 || o.Int("status", "readyReplicas") == 0 && o.Int("status", "observedGeneration") >= o.Generation())
 	})
 }
 

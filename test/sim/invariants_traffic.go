@@ -260,7 +260,7 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		r.scaled[parent.UID] = scale{replicas: replicas, floor: least, since: c.clock.now}
 	}
 	if !routing.routed || routing.keeps || replicas == 0 || c.troubled(c.clock.now) || c.hampered() {
-		maps.DeleteFunc(r.over, func(key string, _ time.Time) bool { return strings.HasPrefix(key, parent.UID) })
+		r.unknown(parent)
 		return nil
 	}
 	by, all := c.availableBy(parent)
@@ -270,6 +270,7 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		r.scaled[parent.UID] = asks
 	}
 	if all == 0 || parent.Int("status", "stableRevision") == 0 {
+		r.unknown(parent)
 		return nil // Before a first version has been out, whatever serves is good.
 	}
 	stable := strconv.FormatInt(parent.Int("status", "stableRevision"), 10)
@@ -289,8 +290,9 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		if f.Entrance != EntranceRoute {
 			continue
 		}
-		before := r.last[key]
+		before, known := r.last[key]
 		r.last[key] = f.Percent
+		raised := known && f.Percent > before
 		if f.Percent <= math.Ceil(ready)+1 {
 			delete(r.over, key)
 			continue
@@ -301,15 +303,23 @@ func (r *roads) checkShares(c *Cluster, parent *Object) error {
 		if _, known := r.over[key]; !known {
 			r.over[key] = c.clock.now
 		}
-		// While pods are missing, each one that comes makes the others' share smaller,
+		// A share that rises must have its pods; one that others' pods make too large
+		// follows within the limit. While pods are missing, each one that comes makes the others' share smaller,
 		// and so does a release of more pods, or one that is to get along with more of
 		// them; the weights follow. Without a lock an
 		// answer to an old record can take pods away for a moment.
 		limit := follow + c.Gateway.Program.Max + c.Gateway.Status.Max
 		locked := c.Metacontroller.mode != ServerSide
-		if locked && c.Since(asks.short) > limit && c.Since(asks.since) > limit || c.Since(r.over[key]) > limit {
+		if locked && raised && c.Since(asks.short) > limit && c.Since(asks.since) > limit || c.Since(r.over[key]) > limit {
 			return fmt.Errorf("%.3g%% of the requests are led to %s, whose %d of %d pods can serve %.3g%%", f.Percent, f.Service, by[hash], replicas, ready)
 		}
 	}
 	return nil
+}
+
+// unknown forgets what was seen of shares, where nothing was judged.
+func (r *roads) unknown(parent *Object) {
+	mine := func(key string) bool { return strings.HasPrefix(key, parent.UID) }
+	maps.DeleteFunc(r.over, func(key string, _ time.Time) bool { return mine(key) })
+	maps.DeleteFunc(r.last, func(key string, _ float64) bool { return mine(key) })
 }
