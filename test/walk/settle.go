@@ -137,8 +137,10 @@ func (w *world) unblock() error {
 		return nil
 	case phase == "Paused" && strings.Contains(message, "spec.paused"):
 		return w.edit(map[string]any{"paused": nil})
-	case w.Metacontroller.Waits(w.release.Key()) && (w.prometheus == nil || !strings.Contains(message, "waiting for approval")):
-		return nil // Where metrics guard the wait for an approval, there is always a next look.
+	case w.Metacontroller.Waits(w.release.Key()) && !strings.Contains(message, "waiting for approval"):
+		// Where metrics guard the wait for an approval, or pods come and go, there is
+		// always a next look.
+		return nil
 	case phase == "Paused" && strings.Contains(message, "scaled to 0"):
 		return w.Scale(w.release, 3)
 	case phase == "Paused" && strings.Contains(message, "approval"):
