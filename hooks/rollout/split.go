@@ -6,9 +6,10 @@ import (
 )
 
 // split divides the requests as the stage asks for and as the pods allow. The
-// target gets its share, the stable revision the rest as far as it can serve it,
-// superseded ones no more than they have. The result sums to 100 and has no zeros;
-// it is empty before the first pod serves.
+// target gets its share, the stable revision the rest as far as it can serve it, and
+// superseded ones what is left: no more than they have, but where the stable revision
+// gives way with the batches the later of them relieves the earlier. The result sums
+// to 100 and has no zeros; it is empty before the first pod serves.
 func (t *transition) split() map[int64]int64 {
 	r := t.r
 	cur := t.carried()
@@ -47,9 +48,9 @@ func (t *transition) split() map[int64]int64 {
 	return out
 }
 
-// asleep are the weights while nobody is to answer: all go to one version, which gets
-// pods in any case when the release wakes up. With shares, those of whose pods come
-// later would be led nowhere until the routes follow.
+// asleep are the weights while nobody is to answer: all go to one version. With shares,
+// those of whose pods come later would be led nowhere when the release wakes up, until
+// the routes follow. If it is another that gets the pods then, see [transition.heir].
 func (t *transition) asleep() map[int64]int64 {
 	r := t.r
 	if r.Stable.Number == 0 || r.Stage == Promoting && !r.Settings.KeepStable {
@@ -67,16 +68,14 @@ func (t *transition) heir(cur map[int64]int64) int64 {
 			return 0
 		}
 	}
-	var heir Ask
-	if t.r.Wave != nil {
-		for _, a := range t.r.Wave.Asks {
-			if a.Ask > heir.Ask || a.Ask == heir.Ask && a.Revision == t.r.Stable.Number {
-				heir = a
-			}
-		}
-	}
-	if heir.Ask == 0 {
+	if t.r.Wave == nil {
 		return 0
+	}
+	var heir Ask
+	for _, a := range t.r.Wave.Asks {
+		if a.Ask > heir.Ask || a.Ask > 0 && a.Ask == heir.Ask && a.Revision == t.r.Stable.Number {
+			heir = a
+		}
 	}
 	return heir.Revision
 }
@@ -255,22 +254,23 @@ func (t *transition) floor() int64 {
 // no more than one of the pods that can be relied on would, or than all that serve
 // do.
 func (t *transition) capacity(revision int64) int64 {
-	all := int64(0)
-	for i := range t.facts.Deployments {
-		all += t.serving(t.facts.Deployments[i].Revision)
-	}
-	return 100 * t.serving(revision) / max(1, min(t.floor(), all))
+	return 100 * t.serving(revision) / t.servers()
 }
 
 // ample is the largest share that needs no more pods than serve: needed allows for
 // the point that rounding takes.
 func (t *transition) ample(revision int64) int64 {
+	by := t.servers()
+	return (100*t.serving(revision) + by - 1) / by
+}
+
+// servers is how many pods all requests have to get along with, at least 1.
+func (t *transition) servers() int64 {
 	all := int64(0)
 	for i := range t.facts.Deployments {
 		all += t.serving(t.facts.Deployments[i].Revision)
 	}
-	by := max(1, min(t.floor(), all))
-	return (100*t.serving(revision) + by - 1) / by
+	return max(1, min(t.floor(), all))
 }
 
 // small tells whether the way back is not worth a write yet: more of the pods that
