@@ -400,12 +400,25 @@ func (o *observation) checkStale(now time.Time) error {
 
 // lastWrite is when Metacontroller last changed an object; zero when unknown.
 func lastWrite(fields []composite.ManagedField) time.Time {
+	return latest(fields, func(m composite.ManagedField) bool { return m.Manager == fieldManager && m.Subresource == "" })
+}
+
+// lastEdit is when somebody last wrote more of an object than its status.
+func lastEdit(fields []composite.ManagedField) time.Time {
+	return latest(fields, func(m composite.ManagedField) bool { return m.Subresource == "" })
+}
+
+// statusWrite is when the status of an object was last written.
+func statusWrite(fields []composite.ManagedField) time.Time {
+	return latest(fields, func(m composite.ManagedField) bool { return m.Subresource == "status" })
+}
+
+// latest is when the last of certain writes was; zero when there was none.
+func latest(fields []composite.ManagedField, of func(composite.ManagedField) bool) time.Time {
 	var last time.Time
 	for _, m := range fields {
-		if m.Manager == fieldManager && m.Subresource == "" {
-			if at := instant(m.Time); at.After(last) {
-				last = at
-			}
+		if at := instant(m.Time); of(m) && at.After(last) {
+			last = at
 		}
 	}
 	return last

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"greyrelease.example.com/hooks/composite"
 	"greyrelease.example.com/hooks/history"
 )
 
@@ -169,17 +168,4 @@ func (a *answer) wantedFor() time.Duration {
 		}
 	}
 	return a.now.Sub(since)
-}
-
-// lastEdit is when somebody last wrote more of an object than its status.
-func lastEdit(fields []composite.ManagedField) time.Time {
-	var last time.Time
-	for _, m := range fields {
-		if m.Subresource == "" {
-			if at := instant(m.Time); at.After(last) {
-				last = at
-			}
-		}
-	}
-	return last
 }

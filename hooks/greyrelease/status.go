@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"greyrelease.example.com/hooks/composite"
 	"greyrelease.example.com/hooks/rollout"
 )
 
@@ -55,19 +54,6 @@ func (a *answer) holdCounts(s *GreyReleaseStatus) {
 	}
 	*s = held
 	a.countsHeld = int64((left + time.Second - 1) / time.Second)
-}
-
-// statusWrite is when the status of the parent was last written.
-func statusWrite(fields []composite.ManagedField) time.Time {
-	var last time.Time
-	for _, m := range fields {
-		if m.Subresource == "status" {
-			if at := instant(m.Time); at.After(last) {
-				last = at
-			}
-		}
-	}
-	return last
 }
 
 // podCounts are the numbers of a status that follow the pods.

@@ -64,19 +64,21 @@ func (u *user) live(ctx context.Context, gate *gate) {
 	}
 }
 
-func draw(r *rand.Rand, moves []move) move {
+// draw returns one of several things, each as often as it weighs.
+func draw[T interface{ weight() int }](r *rand.Rand, of []T) T {
 	total := 0
-	for _, m := range moves {
-		total += m.often
+	for _, one := range of {
+		total += one.weight()
 	}
-	n := r.IntN(total)
-	for _, m := range moves {
-		if n -= m.often; n < 0 {
-			return m
-		}
+	n, i := r.IntN(total), 0
+	for n >= of[i].weight() {
+		n -= of[i].weight()
+		i++
 	}
-	return moves[0]
+	return of[i]
 }
+
+func (m move) weight() int { return m.often }
 
 func (u *user) moveOn(ctx context.Context, _ *rand.Rand) (string, error) {
 	c := u.next("")

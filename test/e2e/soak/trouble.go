@@ -219,7 +219,7 @@ func (p *plant) release(part string) {
 // do the same. Which ones depends on the seed, and on what others are at.
 func (p *plant) vex(ctx context.Context, gate *gate, r *rand.Rand) error {
 	for ctx.Err() == nil {
-		f := drawFault(r)
+		f := draw(r, faults)
 		d := time.Duration(r.Int64N(int64(f.longest)))
 		rest := time.Duration(2000+r.IntN(16000)) * time.Millisecond
 		luck := rand.New(rand.NewPCG(r.Uint64(), 0))
@@ -283,19 +283,7 @@ func (p *plant) startKwok(ctx context.Context) error {
 	return p.StartController("kwok")
 }
 
-func drawFault(r *rand.Rand) fault {
-	total := 0
-	for _, f := range faults {
-		total += f.often
-	}
-	n := r.IntN(total)
-	for _, f := range faults {
-		if n -= f.often; n < 0 {
-			return f
-		}
-	}
-	return faults[0]
-}
+func (f fault) weight() int { return f.often }
 
 // mind starts what has ended by itself, as a kubelet does. Whoever is at a part starts it
 // himself.

@@ -40,7 +40,7 @@ func TestAllThatCanHappen(t *testing.T) {
 	u, seen := &user{name: "web", seed: 1}, map[string]bool{}
 	for range 5000 {
 		seen[draw(u.draws(), moves).name] = true
-		seen[drawFault(u.draws()).name] = true
+		seen[draw(u.draws(), faults).name] = true
 	}
 	for _, m := range moves {
 		if !seen[m.name] {
