@@ -34,8 +34,7 @@ func (t *transition) split() map[int64]int64 {
 	if r.Settings.Router != RouterWeights && share > 0 && len(out) > t.most() {
 		// A superseded version must leave before the target can enter, or the target
 		// takes its place.
-		out = t.divide(cur, 0)
-		if len(out) > 1 && t.serving(stable) > 0 && t.impatient() {
+		if out = t.divide(cur, 0); t.serving(stable) > 0 && t.impatient() {
 			out = map[int64]int64{target: share, stable: 100 - share}
 		}
 	}

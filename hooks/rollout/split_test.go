@@ -196,3 +196,23 @@ func TestSplitCountsPodsAsTheAnswerLeavesThem(t *testing.T) {
 		t.Errorf("want at most %d%% of the requests at the %d pods that are left, got %d%%", most, told, w)
 	}
 }
+
+// All gates are passed when a release is scaled to 0. Where the stable version keeps all
+// its pods, it gets them back at once and the target a few at a time.
+func TestPromotionAsleepLeadsWhereMostPodsCome(t *testing.T) {
+	for _, keep := range []bool{true, false} {
+		m := routed(t, 10, RouterWeights, keep)
+		m.wish.Settings.Batches = []Batch{{Percent: 50, Approval: true}}
+		m.target(2)
+		m.run(20 * time.Second)
+		m.ready[2] = -1
+		m.wish.Command = m.record.Promote(0)
+		m.run(time.Second)
+		m.wish.Replicas = 0
+		m.run(time.Minute)
+		want := map[bool]int64{true: 1, false: 2}[keep]
+		if got := m.route.Of(want).Weight; m.record.Stage != Promoting || got != 100 {
+			t.Errorf("stable kept %t: want all requests at revision %d, got %s", keep, want, m.line())
+		}
+	}
+}
